@@ -1,0 +1,63 @@
+"""What a run was admitted with: pinned when it is created, so that no later change of anything alters it."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from corral.gateway.call import Price
+
+
+@dataclass(frozen=True)
+class PinnedModel:
+    """A model and its price on the day of admission."""
+
+    id: str
+    """With the provider, such as anthropic/claude-sonnet-5-5."""
+    price: Price
+
+    @property
+    def free(self) -> bool:
+        """Whether a call can cost nothing."""
+        return not any(asdict(self.price).values())
+
+
+@dataclass(frozen=True)
+class PinnedSecret:
+    """A version of a secret."""
+
+    uid: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that a run does depends on this and on what it meets."""
+
+    run: str
+    """The run's name."""
+    prompt: Any
+    keep_alive: bool
+    system: str
+    max_tokens: int
+    max_tool_calls: int
+    model: PinnedModel
+    image: str
+    env: dict[str, str] = field(default_factory=dict)
+    secrets: list[PinnedSecret] = field(default_factory=list)
+    keep_sandbox: bool = False
+
+    def record(self) -> dict[str, Any]:
+        """The job as JSON, for the store."""
+        return asdict(self)
+
+    @classmethod
+    def load(cls, record: dict[str, Any]) -> "Job":
+        """The job that `record` wrote."""
+        model = PinnedModel(record["model"]["id"], Price(**record["model"]["price"]))
+        secrets = [PinnedSecret(**secret) for secret in record["secrets"]]
+        return cls(**{**record, "model": model, "secrets": secrets})
+
+
+def as_text(prompt: Any) -> str:
+    """A prompt as the model reads it: text as it is, any other JSON value as JSON."""
+    return prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False, indent=2)

@@ -1,0 +1,1 @@
+"""The HTTP door: it adapts requests to verbs, and nothing else."""

@@ -1,0 +1,1 @@
+"""A few small things with no domain; no module here imports another."""

@@ -1,0 +1,1 @@
+"""The command line. It speaks HTTP like every other client; only `run` and `up` can start a server."""

@@ -1,0 +1,38 @@
+"""List what happened, to all objects or with --for to one; -w goes on."""
+
+from typing import Annotated, Any
+
+import typer
+
+from corral.cli import connection, printing, targets
+from corral.cli.options import Project
+from corral.sdk import Client
+
+
+def command(
+    about: Annotated[str, typer.Option("--for", metavar="KIND/NAME", help="Only events of this object.")] = "",
+    watching: Annotated[bool, typer.Option("--watch", "-w", help="Go on and print new events.")] = False,
+    project: Project = "default",
+) -> None:
+    fields = f"involvedObject.namespace={project}"
+    if about:
+        target = targets.one([about])
+        fields += f",involvedObject.kind={target.kind.__name__},involvedObject.name={target.name}"
+
+    async def work(client: Client) -> None:
+        found = await client.list("events", fields=fields)
+        for line in printing.table(["Last Seen", "Type", "Reason", "Object", "Message"], map(_row, found["items"])):
+            printing.out(line)
+        if watching:
+            version = str(found.get("metadata", {}).get("resourceVersion") or "")
+            async for event in client.watch("events", since=version, fields=fields):
+                for line in printing.table([], [_row(event.object)]):
+                    printing.out(line)
+
+    connection.run(project, work)
+
+
+def _row(event: dict[str, Any]) -> list[Any]:
+    involved = event.get("involvedObject") or {}
+    about = f"{str(involved.get('kind', '')).lower()}/{involved.get('name', '')}"
+    return [event.get("lastTime"), event.get("type"), event.get("reason"), about, event.get("message")]

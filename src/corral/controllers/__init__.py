@@ -1,0 +1,1 @@
+"""What makes objects true: one file for each kind that needs it."""

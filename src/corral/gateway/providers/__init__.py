@@ -1,0 +1,1 @@
+"""Model providers: one file each, named as model ids begin (`anthropic/claude-sonnet-5-5`)."""

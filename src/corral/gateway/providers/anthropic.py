@@ -1,0 +1,40 @@
+"""Anthropic's own API, or a server that speaks it."""
+
+from corral.gateway import http, prices
+from corral.gateway.call import OnDelta, Price, Provider, ProviderSettings, Reply, Request
+from corral.gateway.dialects import anthropic as dialect
+
+BASE_URL = "https://api.anthropic.com"
+
+
+class Anthropic:
+    """Calls `POST /v1/messages`."""
+
+    name = "anthropic"
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        """Raises ValueError when the key or the base URL cannot be right."""
+        if not (settings.api_key or settings.base_url):
+            raise ValueError(
+                "the provider anthropic needs an API key; set ANTHROPIC_API_KEY, or the base URL of a server"
+            )
+        key = http.checked_key(settings.api_key, "the API key of anthropic")
+        url = http.base_address(settings.base_url, BASE_URL) + dialect.PATH
+        self._endpoint = http.Endpoint(url, dialect.headers(key), api_key=key, read_timeout=settings.read_timeout)
+
+    async def call(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+        """Send the request once. Raises a CallError."""
+        return await self._endpoint.post(dialect.encode(request), dialect.decode, on_delta)
+
+    def price(self, model: str) -> Price | None:
+        """The listed price of the model."""
+        return prices.find(self.name, model)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._endpoint.aclose()
+
+
+def create_provider(settings: ProviderSettings) -> Provider:
+    """The provider `anthropic`."""
+    return Anthropic(settings)

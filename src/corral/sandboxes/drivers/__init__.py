@@ -1,0 +1,1 @@
+"""Sandbox drivers: one file each, named after the driver."""

@@ -1,0 +1,111 @@
+"""AgentRun: pins the agent's revision, the model and its price, and hands the run to the workers; cancels it."""
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from corral.agents.job import Job, PinnedModel, PinnedSecret
+from corral.base import clock, money
+from corral.gateway.router import ModelNotAvailable
+from corral.kinds import Cause, Problem, Reason
+from corral.kinds.agent import Agent, AgentSpec, Model
+from corral.kinds.agentrun import AgentRun
+from corral.store import Tx, blobs, executions, objects
+from corral.store.objects import Stored
+from corral.verbs.services import Caller, Services
+
+PROGRAM = "agentrun"
+
+
+async def create(services: Services, caller: Caller, tx: Tx, new: Stored, asked: AgentRun) -> Stored:
+    """Admit the run: everything it depends on is copied into it now. Raises Problem."""
+    spec = asked.spec
+    if spec.deadline is not None and spec.deadline <= clock.now():
+        raise _invalid("spec.deadline", "is in the past", "Give a moment in the future, or a duration such as 30m.")
+    if spec.state == "Cancelled":
+        raise _invalid("spec.state", "a new run cannot be Cancelled", "Leave state out.")
+    stored_agent = await objects.get(tx.conn, Agent.__name__, new.namespace, spec.agent)
+    if stored_agent is None:
+        fix = f"Create it first, or see `corral get agents -p {new.namespace}`."
+        raise _invalid("spec.agent", f"there is no agent {spec.agent!r} in the project {new.namespace!r}", fix)
+    agent = AgentSpec.model_validate(stored_agent.spec)
+    if agent.state == "Stopped":
+        fix = f'Start it: corral patch agent/{spec.agent} --patch \'{{"spec":{{"state":"Running"}}}}\''
+        raise Problem(Reason.AgentStopped, f"the agent {spec.agent!r} is stopped", fix=fix)
+    model = _model(services, spec.model or agent.model, "spec.model.name" if spec.model else "the agent's model")
+    job = Job(
+        run=new.name,
+        prompt=spec.input,
+        keep_alive=spec.keep_alive,
+        system=agent.system,
+        max_tokens=agent.max_tokens,
+        max_tool_calls=agent.max_tool_calls,
+        model=model,
+        image=agent.image,
+        env={variable.name: variable.value for variable in agent.env},
+        secrets=await _secrets(tx.conn, new.namespace, agent),
+        keep_sandbox=new.metadata.get("annotations", {}).get("corral.dev/keep-sandbox") == "true",
+    )
+    cap = money.nano(agent.per_run_max_cost_usd)
+    deadline = None if spec.deadline is None else int(spec.deadline.timestamp() * 1000)
+    await executions.submit(tx, new.uid, PROGRAM, await blobs.keep(tx, job.record()), cap=cap, deadline=deadline)
+    new.status = asked.status.wire() | {
+        "phase": "Queued",
+        "revision": stored_agent.generation,
+        "model": model.id,
+        "cost": {"totalUSD": "0.00", "heldUSD": "0.00", "limitUSD": money.usd(cap)},
+        "observedGeneration": 1,
+    }
+    return new
+
+
+async def update(services: Services, caller: Caller, tx: Tx, old: Stored, new: Stored, asked: AgentRun) -> Stored:
+    """Cancel the run, if that is what changed. Raises Problem."""
+    if old.spec["state"] == new.spec["state"]:
+        return new
+    if new.spec["state"] == "Running":
+        raise Problem(Reason.Conflict, "a cancelled run cannot be started again", fix="Create a new run.")
+    row = await executions.request_cancel(tx, old.uid)
+    if row is None:
+        phase = old.status.get("phase", "")
+        raise Problem(Reason.AgentRunFinished, f"the run {old.name!r} has finished: it is {phase}")
+    new.status = {**old.status, "phase": "Cancelling", "reason": "", "message": ""}
+    return new
+
+
+async def delete(services: Services, caller: Caller, tx: Tx, old: Stored) -> None:
+    """A run that is deleted is cancelled first; the workers release its sandbox."""
+    await executions.request_cancel(tx, old.uid)
+
+
+def _model(services: Services, wanted: Model, field: str) -> PinnedModel:
+    if wanted.access == "OnDemand" and not wanted.name:
+        raise _invalid(field, "access OnDemand needs a model's name", "Give model.name, such as local/small.")
+    try:
+        route = services.gateway.resolve(wanted.name)
+    except ModelNotAvailable as error:
+        raise _invalid(field, error.message, error.fix) from error
+    if route.price is None:
+        message = f"the price of {route.id} is not known, so no cap could hold"
+        raise _invalid(field, message, "Choose a model with a price.")
+    return PinnedModel(route.id, route.price)
+
+
+async def _secrets(conn: AsyncConnection, namespace: str, agent: AgentSpec) -> list[PinnedSecret]:
+    pinned: list[PinnedSecret] = []
+    owner: dict[str, str] = {}
+    for name in agent.secrets:
+        secret = await objects.get(conn, "Secret", namespace, name)
+        if secret is None:
+            fix = f"Create it: corral create secret {name} --from-literal KEY=VALUE"
+            raise _invalid("the agent's secrets", f"there is no secret {name!r} in the project", fix)
+        for key in secret.status.get("keys", []):
+            if key in owner:
+                message = f"the secrets {owner[key]!r} and {name!r} both have the key {key!r}, which is one file"
+                raise _invalid("the agent's secrets", message, "Give the keys different names.")
+            owner[key] = name
+        pinned.append(PinnedSecret(secret.uid, int(secret.status.get("version", 0))))
+    return pinned
+
+
+def _invalid(field: str, message: str, fix: str) -> Problem:
+    cause = Cause(field=field, reason="FieldValueInvalid", message=message)
+    return Problem(Reason.Invalid, f"AgentRun is invalid: {field}: {message}", fix=fix, causes=[cause])

@@ -1,0 +1,8 @@
+"""The backend of the asynchronous tests."""
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
