@@ -10,9 +10,11 @@ from cli.program import Corral
 
 
 @pytest.fixture
-def corral(tmp_path: Path) -> Corral:
+def corral(tmp_path: Path) -> Iterator[Corral]:
     """Without a server."""
-    return Corral(tmp_path)
+    corral = Corral(tmp_path)
+    yield corral
+    corral.close()
 
 
 @pytest.fixture(scope="session")
@@ -26,4 +28,5 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corral]:
     finally:
         code, _, err = up.end(signal.SIGTERM)
     assert code == 0, err
+    assert "Traceback" not in err
     assert not (corral.home / "corral" / "server.json").exists()

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -74,6 +75,7 @@ class Corral:
 
     home: Path
     env: dict[str, str] = field(default_factory=dict)
+    started: list[Started] = field(default_factory=list)
 
     def environment(self) -> dict[str, str]:
         kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH", "LANG") if key in os.environ}
@@ -96,17 +98,23 @@ class Corral:
 
     def start(self, *args: str) -> Started:
         """Start a command."""
-        return Started(
-            subprocess.Popen(
-                [*PROGRAM, *args],
-                env=self.environment(),
-                cwd=self.home,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+        process = subprocess.Popen(
+            [*PROGRAM, *args],
+            env=self.environment(),
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
+        self.started.append(Started(process))
+        return self.started[-1]
+
+    def close(self) -> None:
+        """End what a test that failed has left running, in order, so that servers clean up."""
+        for started in self.started:
+            if started.process.poll() is None:
+                started.end(signal.SIGTERM)
 
     def on_terminal(self, *args: str) -> str:
         """What a command writes to a terminal on stdout and stderr."""

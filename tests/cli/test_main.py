@@ -1,8 +1,11 @@
 """The program around the verbs: help, version, unknown verbs, offline verbs, completion."""
 
+import os
+import subprocess
+
 import pytest
 
-from cli.program import Corral
+from cli.program import PROGRAM, Corral
 from corral import __version__
 from corral.base import plugins
 from corral.cli import verbs
@@ -48,3 +51,20 @@ def test_models_are_listed_without_a_server(corral: Corral) -> None:
     assert titles.split() == ["NAME", "ALIASES", "SIZE", "HERE", "DEFAULT"]
     assert len(rows) == 2
     assert "there is no model 'huge'" in corral("models", "pull", "huge", code=2).err
+
+
+def test_a_reader_that_has_enough_is_no_error(corral: Corral) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*PROGRAM, "explain", "agentrun"], env=corral.environment(), stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_full_disk_is_told() -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([*PROGRAM, "version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "Error: stdout cannot be written: No space left on device\n"

@@ -3,12 +3,11 @@
 import anyio
 import pytest
 
+from bench import Bench
 from corral.durable import inbox
 from corral.durable.execution import Execution
 from corral.durable.outcomes import Ending, OutcomeUnknown, Result, StepFailed
 from corral.store import executions, journal
-
-from bench import Bench
 
 DONE = Ending("succeeded")
 
@@ -234,9 +233,7 @@ async def test_a_known_failure_ends_the_execution_with_its_reason(bench: Bench) 
     assert (row.reason, row.message) == ("ModelRejected", "401: no such key")
 
 
-async def test_a_fault_of_the_program_ends_only_its_execution(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_fault_of_the_program_ends_only_its_execution(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     async def body(execution: Execution) -> Ending:
         if execution.input == "bad":
             raise RuntimeError("a fault")
@@ -271,7 +268,7 @@ async def test_a_claim_that_was_taken_over_writes_nothing(bench: Bench) -> None:
         with anyio.fail_after(10):
             await began.wait()
             await bench.store.write(lambda tx: executions.release_claim(tx, execution, 1))
-            await bench.until(execution, "running")
+            await bench.until(execution, "running", "waiting")
             go.set()
             await lost.wait()
         row = await bench.until(execution, "waiting")

@@ -1,4 +1,4 @@
-"""Property: at every instant, whatever is interleaved and wherever it is cut off, spent + reserved stays under the cap."""
+"""Property: at every instant, in every interleaving and wherever it is cut off, spent + reserved is under the cap."""
 
 import asyncio
 from pathlib import Path

@@ -237,6 +237,16 @@ def test_an_answer_becomes_text():
     )
 
 
+def test_an_answer_after_failures_alone_is_marked_for_the_reader_and_not_for_the_model():
+    tries = [("cat x", "exit code 1\ncat: x: No such file"), ("cat y", "exit code 1\ncat: y: No such file")]
+    content, _ = protocol.content(plan("Port?", *tries), "Answer: It is 8080.", "stop")
+    assert content[0]["text"] == f"It is 8080.\n\n{protocol.UNPROVEN}"
+    later = plan("Port?", *tries, f"Answer: {content[0]['text']}", "Sure?")
+    assert shown(later)[-2] == ("assistant", "Answer: It is 8080.")
+    found = plan("Port?", *tries, ("cat z", "exit code 0\n80"))
+    assert protocol.content(found, "Answer: It is 80.", "stop")[0][0]["text"] == "It is 80."
+
+
 def test_a_command_that_was_cut_off_is_not_run():
     content, stop = protocol.content(plan("Go."), "```bash\nrm -rf /tmp/x", "length")
     assert stop == "max_tokens"

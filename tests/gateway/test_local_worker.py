@@ -198,6 +198,8 @@ async def test_a_file_that_cannot_be_loaded_is_rejected(provider, home):
     own.write_bytes(b"GGUF broken")
     with pytest.raises(Rejected, match="no such tensor"):
         await provider.call(ask("List.", model=str(own)))
+    with pytest.raises(Rejected, match="no such tensor"):
+        await provider.prepare(str(own))
 
 
 async def test_own_files_use_the_models_template(provider, home):

@@ -170,7 +170,7 @@ async def test_a_cancelled_call_leaves_the_service(connect: Connect, ask: Ask) -
 
 async def _until(url: str, active: int) -> None:
     with anyio.fail_after(10):
-        while (await _stats(url))["active"] != active:  # noqa: ASYNC110 - what is waited for is a server
+        while (await _stats(url))["active"] != active:
             await anyio.sleep(0.01)
 
 
@@ -273,7 +273,7 @@ async def test_a_connection_that_the_service_closed_meanwhile_is_not_used_again(
         for number in range(1, 4):
             await provider.call(ask("go"))
             with anyio.fail_after(10):
-                while service.closed != number:  # noqa: ASYNC110 - what is waited for is a server
+                while service.closed != number:
                     await anyio.sleep(0.01)
         assert (len(service.requests), service.connections) == (3, 3)
 

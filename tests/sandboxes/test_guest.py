@@ -104,8 +104,33 @@ def test_it_serves_only_as_pid_1_of_a_sandbox() -> None:
 
 
 OPERATIONS = [b"start", b"attach", b"kill", b"open", b"state", b"ping", b"", b"unknown"]
-KEYS = [b"id=", b"arg=", b"env=", b"cwd=", b"path=", b"flags=", b"mode=", b"mkdirs=", b"timeout_ms=", b"grace_ms=", b"id"]
-VALUES = [b"1", b"-1", b"a", b"../x", b"/tmp", b"/", b"r", b"d", b"w", b"99999999999999999999", b"true", b"/proc/self/mem"]
+KEYS = [
+    b"id=",
+    b"arg=",
+    b"env=",
+    b"cwd=",
+    b"path=",
+    b"flags=",
+    b"mode=",
+    b"mkdirs=",
+    b"timeout_ms=",
+    b"grace_ms=",
+    b"id",
+]
+VALUES = [
+    b"1",
+    b"-1",
+    b"a",
+    b"../x",
+    b"/tmp",
+    b"/",
+    b"r",
+    b"d",
+    b"w",
+    b"99999999999999999999",
+    b"true",
+    b"/proc/self/mem",
+]
 
 
 def frames(rng: random.Random) -> bytes:

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
-from corral.sandboxes import DriverSettings, SandboxError, SandboxSpec, bubblewrap, diagnosis, guest
+from corral.sandboxes import DriverSettings, SandboxError, SandboxGone, SandboxSpec, bubblewrap, diagnosis, guest
 from corral.sandboxes.drivers import bwrap, process
 
 
@@ -12,7 +13,7 @@ async def test_a_bwrap_that_works(tmp_path: Path) -> None:
     probe = await bwrap.create_driver(DriverSettings(directory=str(tmp_path))).probe()
     assert probe.works and "bubblewrap 0." in probe.detail and not probe.remedy
     assert probe.guarantees["network"] == probe.guarantees["processes"] == "hard"
-    assert [path.name for path in tmp_path.iterdir() if path.name not in (".locks", ".system")] == []
+    assert {path.name async for path in anyio.Path(tmp_path).iterdir()} == {".locks", ".system"}
 
 
 async def test_a_configured_bwrap_is_not_replaced_silently(tmp_path: Path) -> None:
@@ -98,6 +99,24 @@ def test_the_remedy_for_an_old_bwrap(tmp_path: Path) -> None:
     assert "0.8" in diagnosis.remedy("bwrap: Unknown option --disable-userns", tmp_path)
 
 
+async def test_plain_processes_are_lost_with_their_platform(tmp_path: Path) -> None:
+    settings = DriverSettings(directory=str(tmp_path), unsafe=True)
+    old = process.create_driver(settings)
+    await (await old.create(SandboxSpec(id="box"))).start("c", ["true"])
+    new = process.create_driver(settings)
+    assert [name async for name in new.list()] == ["box"] and await new.adopt("box") is None
+    box = await new.create(SandboxSpec(id="box"))
+    for ask in (box.state, box.follow, box.kill):
+        with pytest.raises(SandboxGone, match="not known"):
+            await ask("c")
+    with pytest.raises(SandboxGone):
+        await box.start("c", ["true"])
+    with pytest.raises(SandboxError, match="secrets"):
+        await new.create(SandboxSpec(id="other", secrets={"A": b""}))
+    for driver in (old, new):
+        await driver.destroy("box")
+
+
 def test_commands_without_isolation_must_be_accepted(tmp_path: Path) -> None:
-    with pytest.raises(SandboxError, match="no isolation.*unsafe"):
+    with pytest.raises(SandboxError, match=r"no isolation.*unsafe"):
         process.create_driver(DriverSettings(directory=str(tmp_path)))

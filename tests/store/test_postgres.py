@@ -19,6 +19,7 @@ from corral.store.schema import workers
 from postgres import Server
 
 SOON = 30
+SOCKET = ".s.PGSQL.5432"
 ADD = sa.insert(workers)
 TOUCH = sa.update(workers).where(workers.c.id == sa.bindparam("of")).values(until=workers.c.until + 1)
 
@@ -151,6 +152,29 @@ async def test_batches_that_lock_in_opposite_order_both_end_well(store: Store, u
             assert (await conn.execute(sa.select(workers.c.until))).scalars().all() == [2, 2]
 
 
+async def test_a_work_that_loses_a_deadlock_is_run_again(store: Store, url: str) -> None:
+    await store.write(lambda tx: add(tx, "x"))
+    await store.write(lambda tx: add(tx, "y"))
+    async with open_postgres(url) as other, asyncio.timeout(SOON):
+        held: set[str] = set()
+        both = asyncio.Event()
+        runs = itertools.count()
+
+        async def cross(tx: Tx, first: str, second: str) -> None:
+            next(runs)
+            await tx.execute(TOUCH, {"of": first})
+            held.add(first)
+            if len(held) == 2:
+                both.set()
+            await both.wait()
+            await tx.execute(TOUCH, {"of": second})
+
+        await asyncio.gather(store.write(lambda tx: cross(tx, "x", "y")), other.write(lambda tx: cross(tx, "y", "x")))
+        assert next(runs) == 3
+        async with store.read() as conn:
+            assert (await conn.execute(sa.select(workers.c.until))).scalars().all() == [2, 2]
+
+
 async def test_names_and_expected_versions_hold_between_processes(store: Store, url: str) -> None:
     async with open_postgres(url) as other:
         made = [
@@ -192,16 +216,17 @@ async def test_acknowledged_writes_outlive_a_crash_of_the_server(tmp_path: Path)
                         return
                     with contextlib.suppress(StoreError):
                         acknowledged.add(await store.write(lambda tx, n=n: add(tx, f"{number}.{n}")))
+                        if len(acknowledged) >= 200:
+                            many.set()
                     if not crashed.is_set():
                         enough[number] = n + 20
 
-            crashed = asyncio.Event()
+            crashed, many = asyncio.Event(), asyncio.Event()
             enough = dict.fromkeys(range(10), 0)
             async with asyncio.timeout(120), asyncio.TaskGroup() as tasks:
                 for number in range(10):
                     tasks.create_task(lane(number))
-                while len(acknowledged) < 200:
-                    await asyncio.sleep(0.01)
+                await many.wait()
                 await asyncio.to_thread(server.stop, signal.SIGQUIT)
                 before = set(acknowledged)
                 await asyncio.to_thread(server.start)
@@ -213,58 +238,68 @@ async def test_acknowledged_writes_outlive_a_crash_of_the_server(tmp_path: Path)
 
 
 class Cutter:
-    """Stands between store and server, and cuts every connection when it sees a COMMIT, before or after passing it on."""
+    """Stands between store and server. At a COMMIT it cuts the connection, before or after passing that on; or, with
+    `silent`, it passes on nothing more.
+    """
 
     def __init__(self, server: Path, here: Path) -> None:
-        self.server, self.here = server, here
-        self.cut: str = ""
+        self.server, self.here = server / SOCKET, here / SOCKET
+        self.mode = ""
 
     async def __aenter__(self) -> "Cutter":
-        self._listener = await asyncio.start_unix_server(self._serve, self.here / ".s.PGSQL.5432")
+        self._listener = await asyncio.start_unix_server(self._serve, self.here)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._listener.close()
-        await self._listener.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back_reader, back_writer = await asyncio.open_unix_connection(str(self.server / ".s.PGSQL.5432"))
-        answers = asyncio.create_task(self._pump(back_reader, writer))
-        with contextlib.suppress(ConnectionError):
+        server_reader, server_writer = await asyncio.open_unix_connection(self.server)
+        answers = asyncio.create_task(_pump(server_reader, writer))
+        try:
             while data := await reader.read(65536):
-                cut = self.cut if b"COMMIT" in data else ""
-                if cut != "before":
-                    if cut:
-                        answers.cancel()
-                    back_writer.write(data)
-                    await back_writer.drain()
-                if cut:
-                    if cut == "after":
-                        await back_reader.read(1)  # the server has answered: it is committed
-                    break
-        answers.cancel()
+                if self.mode and b"COMMIT;" in data:
+                    answers.cancel()
+                    await asyncio.wait([answers])
+                    if self.mode == "after":
+                        server_writer.write(data)
+                        await server_reader.read(1)  # the server has answered: it is committed
+                    elif self.mode == "silent":
+                        await reader.read()  # until the client gives up
+                    return
+                server_writer.write(data)
+        except ConnectionError:
+            pass
+        finally:
+            answers.cancel()
+            writer.close()
+            server_writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
         writer.close()
-        back_writer.close()
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
 
 
-@pytest.mark.parametrize("cut", ["before", "after"])
+@pytest.mark.parametrize("mode", ["before", "after", "silent"])
 async def test_a_connection_lost_during_the_commit_is_an_uncertain_outcome(
-    postgres: Server, url: str, tmp_path: Path, cut: str
+    postgres: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    async with Cutter(postgres.directory, tmp_path) as cutter:
-        async with open_postgres(url.replace(str(postgres.directory), str(tmp_path))) as store:
-            assert await store.write(lambda tx: add(tx, "a")) == "a"
-            cutter.cut = cut
-            writes = [asyncio.create_task(store.write(lambda tx, n=n: add(tx, n))) for n in ("b", "c")]
-            outcomes = await asyncio.gather(*writes, return_exceptions=True)
-            assert [type(outcome) for outcome in outcomes] == [CommitUncertain] * 2
-            cutter.cut = ""
-            assert await store.write(lambda tx: add(tx, "d")) == "d", "the writer goes on"
-            written = {"b", "c"} if cut == "after" else set()
-            assert await names(store) == {"a", "d"} | written
+    if mode == "silent":
+        monkeypatch.setattr(module, "COMMAND_TIMEOUT", 1.0)
+    async with (
+        asyncio.timeout(SOON),
+        Cutter(postgres.directory, tmp_path) as cutter,
+        open_postgres(url.replace(str(postgres.directory), str(tmp_path))) as store,
+    ):
+        assert await store.write(lambda tx: add(tx, "a")) == "a"
+        cutter.mode = mode
+        writes = [asyncio.create_task(store.write(lambda tx, n=n: add(tx, n))) for n in ("b", "c")]
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [CommitUncertain] * 2
+        cutter.mode = ""
+        assert await store.write(lambda tx: add(tx, "d")) == "d", "the writer goes on"
+        written = {"b", "c"} if mode == "after" else set()
+        assert await names(store) == {"a", "d"} | written

@@ -159,7 +159,7 @@ async def test_concurrency_is_measured_and_the_end_drops_who_waits(wire: str) ->
             client = await stack.enter_async_context(Client(url, wire, stream=False))
             tasks = [asyncio.create_task(client.post(_user(f"{n} [[fake:hang=1]]"))) for n in range(5)]
             with anyio.fail_after(10):
-                while (await client.get("/stats"))["active"] != 5:  # noqa: ASYNC110 - what is waited for is a server
+                while (await client.get("/stats"))["active"] != 5:
                     await anyio.sleep(0.01)
             assert (await client.get("/stats"))["peak_concurrency"] == 5
         results = await asyncio.gather(*tasks, return_exceptions=True)

@@ -13,6 +13,8 @@ from corral.durable.execution import Execution
 from corral.durable.outcomes import Ending, OutcomeUnknown, Result, StepFailed
 from corral.gateway import retry
 from corral.gateway.call import Block, CallError, Message, Reply, Request, Uncertain, Usage, largest
+from corral.gateway.frames import MALFORMED
+from corral.gateway.http import CONTEXT_TOO_LONG
 from corral.gateway.router import Gateway, Route
 from corral.sandboxes import Sandbox, SandboxGone
 from corral.store.journal import Step
@@ -111,6 +113,8 @@ class Conversation:
                 raise OutcomeUnknown(str(error)) from error
             except CallError as error:
                 reason = "ModelUnavailable" if error.retryable else "ModelRejected"
+                if error.type == CONTEXT_TOO_LONG:
+                    reason = "ContextOverflow"
                 raise StepFailed(reason, f"{self._job.model.id}: {error}") from error
             cost = reserve if reply.usage is None else self._job.model.price.cost(reply.usage)
             self._progress.count(reply.usage, cost)
@@ -142,7 +146,8 @@ class Conversation:
 
     def _send(self, request: Request) -> Callable[[], Awaitable[Reply]]:
         async def send() -> Reply:
-            return await self._around.gateway.call(self._around.route, request)
+            async with self._around.gateway.slot(self._around.route):
+                return await self._around.gateway.call(self._around.route, request)
 
         return send
 
@@ -183,7 +188,7 @@ class Conversation:
         if tool is None:
             known = ", ".join(self._around.tools)
             return ToolOutcome(f"There is no tool {name!r}; the tools are {known}.", error=True)
-        if isinstance(arguments, dict) and "_malformed" in arguments:
+        if isinstance(arguments, dict) and MALFORMED in arguments:
             return ToolOutcome("The call was not run: its arguments are not valid JSON.", error=True)
         try:
             sandbox = await self._around.sandbox()

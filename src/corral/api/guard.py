@@ -39,10 +39,8 @@ class Guard:
         scope.setdefault("state", {}).update(request_id=request_id, caller=Caller("operator"))
         headers = Headers(scope=scope)
         problem = self._refusal(scope, headers)
-        if problem is not None:
-            await answer(problem, request_id)(scope, receive, send)
-            return
-        await self.app(scope, limited(receive), tagged(send, request_id))
+        app = self.app if problem is None else answer(problem, request_id)
+        await app(scope, limited(receive), tagged(send, request_id))
 
     def _refusal(self, scope: Scope, headers: Headers) -> Problem | None:
         host = (

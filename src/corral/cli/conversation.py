@@ -11,7 +11,7 @@ from corral.base import ids
 from corral.cli.failures import INTERRUPTED, REFUSED, TIMED_OUT, Failure
 from corral.cli.interruption import Interruption
 from corral.cli.live import Live, usd
-from corral.sdk import ApiError, Client
+from corral.sdk import ApiError, Client, Unreachable
 
 CANCEL_SECONDS = 30.0
 """How long a run may take to become Cancelled before it is left."""
@@ -70,6 +70,9 @@ class Conversation:
         self._live.note(self._summary())
         if request.keep and self._status.get("sandbox"):
             self._live.note(f"files    {self._status['sandbox']}")
+        if self._interruption.asked.is_set() and self._status.get("phase") == "Cancelled":
+            self._live.note("the run is cancelled")
+            return
         for line in failure.lines() if (failure := self._failure()) else ():
             self._live.note(line, "red" if line.startswith("Error") else "")
 
@@ -137,6 +140,9 @@ class Conversation:
             # 409: it has finished by itself.
             if error.code != 409:
                 raise
+        except Unreachable as error:
+            self._live.note(f"{error.message}; the run may go on there")
+            self._scope.cancel()
 
     async def _fetch_answer(self) -> str | None:
         try:

@@ -9,7 +9,7 @@ REFUSED, USAGE, BUG, TIMED_OUT, INTERRUPTED = 1, 2, 3, 4, 130
 
 
 class Failure(Exception):
-    """Ends the command. `causes` are pairs of field and message."""
+    """Ends the command. `causes` are pairs of field and message; without a message nothing is shown."""
 
     def __init__(
         self,
@@ -27,6 +27,8 @@ class Failure(Exception):
 
     def lines(self) -> list[str]:
         """What to show on stderr."""
+        if not self.message:
+            return []
         label = f"Error ({self.reason})" if self.reason else "Error"
         lines = [f"{label}: {self.message}"]
         lines += [

@@ -134,7 +134,7 @@ class Live(AbstractContextManager["Live"]):
             self._opened[key] = lines[-1].text if lines and lines[-1].text.endswith("...") else ""
             for line in lines[:-1] if self._opened[key] else lines:
                 self._write(line)
-            self._begin(key, self._opened[key] or step["name"])
+            self._begin(key, self._opened[key] or ("running" if step["name"] == "tool" else step["name"]))
         if step["outcome"] != "Started" and key not in self._closed:
             self._closed.add(key)
             lines = closing(step)

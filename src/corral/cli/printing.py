@@ -1,11 +1,13 @@
 """Text for people and programs: tables, documents, and no control characters on a terminal."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from corral.base.text import printable
+from corral.cli.failures import Failure
 
 
 def safe(text: str) -> str:
@@ -14,9 +16,16 @@ def safe(text: str) -> str:
 
 
 def out(text: str) -> None:
-    """A line on stdout, as it is for programs, made safe for a terminal."""
-    sys.stdout.write((safe(text) if sys.stdout.isatty() else text) + "\n")
-    sys.stdout.flush()
+    """A line on stdout, as it is for programs, made safe for a terminal. Raises Failure when it cannot be written."""
+    try:
+        sys.stdout.write((safe(text) if sys.stdout.isatty() else text) + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # What is still buffered would be tried again when the program ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # A reader that has enough, such as `head`, is no news to anybody.
+        told = "" if isinstance(error, BrokenPipeError) else f"stdout cannot be written: {error.strerror}"
+        raise Failure(told) from error
 
 
 def err(text: str) -> None:
@@ -25,11 +34,17 @@ def err(text: str) -> None:
     sys.stderr.flush()
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Lines of aligned columns under upper-case titles."""
+def table(titles: Sequence[str], rows: Iterable[Sequence[Any]], widths: list[int] | None = None) -> list[str]:
+    """Lines of aligned columns under upper-case titles (without titles: rows only).
+
+    `widths` carries the columns' widths from one call to the next, so that rows that come later stay aligned.
+    """
     body = [[_cell(value) for value in row] for row in rows]
     lines = [[title.upper() for title in titles], *body] if titles else body
-    widths = [max(len(line[i]) for line in lines) for i in range(min(map(len, lines), default=0))]
+    widths = [] if widths is None else widths
+    for line in lines:
+        widths += [0] * (len(line) - len(widths))
+        widths[: len(line)] = map(max, widths, map(len, line))
     return ["   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip() for line in lines]
 
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -125,7 +126,11 @@ class AgentRuns:
         return found
 
     async def sweep(self) -> None:
-        """Delete sandboxes that no unfinished run owns: what a crash, or a deleted run, left behind."""
+        """Delete what deleted runs and crashes left behind: records without a run, then sandboxes without a record."""
+        async with self.store.read() as conn:
+            orphans = await executions.orphans(conn, PROGRAM)
+        for orphan in orphans:
+            await self.store.write(partial(executions.forget, execution=orphan))
         async for sandbox in self.driver.list():
             async with self.store.read() as conn:
                 row = await executions.get(conn, sandbox)

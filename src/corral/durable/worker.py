@@ -9,7 +9,6 @@ import logging
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
@@ -43,12 +42,6 @@ class Program(Protocol):
         ...
 
 
-@dataclass
-class _Activation:
-    epoch: int
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-
-
 class Worker:
     """Drives executions until it is cancelled; with `since` (ns since 1970), only those submitted from then on."""
 
@@ -62,7 +55,8 @@ class Worker:
     def __init__(self, store: Store, programs: Mapping[str, Program], *, concurrency: int = 64, since: int = 0) -> None:
         self.id = f"{socket.gethostname()}-{ids.new_suffix(8)}"
         self._store, self._programs, self._concurrency = store, programs, concurrency
-        self._active: dict[str, _Activation] = {}
+        # By claim, not by execution: what was taken over may still be winding down when it is claimed again.
+        self._active: dict[tuple[str, int], anyio.CancelScope] = {}
         self._since = since
         self._left: list[tuple[str, int]] = []
         self._releasing: set[str] = set()
@@ -87,8 +81,8 @@ class Worker:
         while True:
             claimed = await self._claim()
             for row in claimed:
-                activation = self._active[row.id] = _Activation(row.epoch)
-                tasks.start_soon(self._activate, row, activation)
+                scope = self._active[row.id, row.epoch] = anyio.CancelScope()
+                tasks.start_soon(self._activate, row, scope)
             if not claimed:
                 seen = await self._store.wait(seen, self.beat)
 
@@ -105,16 +99,16 @@ class Worker:
 
         return await self._store.write(write)
 
-    async def _activate(self, row: Row, activation: _Activation) -> None:
+    async def _activate(self, row: Row, scope: anyio.CancelScope) -> None:
         program = self._programs[row.program]
         try:
-            with activation.scope:
+            with scope:
                 await self._drive(program, row)
         except anyio.get_cancelled_exc_class():
             self._left.append((row.id, row.epoch))
             raise
         finally:
-            self._active.pop(row.id, None)
+            del self._active[row.id, row.epoch]
         await self._settle(program, row.id)
 
     async def _drive(self, program: Program, row: Row) -> None:
@@ -210,11 +204,11 @@ class Worker:
         for execution in overdue:
             await self._expire(execution)
         async with self._store.read() as conn:
-            claims = [(execution, activation.epoch) for execution, activation in self._active.items()]
+            claims = list(self._active)
             self._interrupt(await executions.lost(conn, claims) if claims else [])
             held = await executions.held(conn, self.id)
         for row in held:
-            if row.id not in self._active:
+            if (row.id, row.epoch) not in self._active:
                 await self._release(self._programs[row.program], row)
 
     async def _expire(self, execution: str) -> None:
@@ -225,10 +219,10 @@ class Worker:
 
         await self._store.write(write)
 
-    def _interrupt(self, claims: list[str]) -> None:
-        for execution in claims:
-            if (activation := self._active.get(execution)) is not None:
-                activation.scope.cancel()
+    def _interrupt(self, claims: list[tuple[str, int]]) -> None:
+        for claim in claims:
+            if (scope := self._active.get(claim)) is not None:
+                scope.cancel()
 
     async def _leave(self) -> None:
         async def write(tx: Tx) -> None:

@@ -74,9 +74,15 @@ class Scheme:
 
 
 def parse(body: bytes | str) -> Any:
-    """JSON, with a repeated key refused. Raises Problem BadRequest."""
+    """JSON, with a repeated key and half a surrogate pair refused. Raises Problem BadRequest."""
     try:
-        return json.loads(body, object_pairs_hook=_once, parse_constant=_no_constant)
+        document = json.loads(body, object_pairs_hook=_once, parse_constant=_no_constant)
+        json.dumps(document, ensure_ascii=False).encode()
+        return document
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.end]
+        message = f"the body holds {half!r}, half of a surrogate pair, which is no character"
+        raise Problem(Reason.BadRequest, message, fix="Send whole characters.") from None
     except RecursionError:
         raise Problem(Reason.BadRequest, "the body is nested too deeply") from None
     except ValueError as error:

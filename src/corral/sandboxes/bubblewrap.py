@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import seccomp, system
 from ._base import SandboxError, SandboxSpec
-from .records import fitted
+from .limits import fitted
 
 OLDEST = (0, 8)
 _SECRET = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")

@@ -34,6 +34,8 @@ def unsupported(platform: str = sys.platform, release: str = "") -> tuple[str, s
 
 def remedy(said: str, root: Path = Path("/")) -> str:
     """What to do when bwrap failed and `said` this, judged by what the system under `root` forbids."""
+    if "mount namespace" in said:
+        return "the platform's directory must be passable for all users (chmod o+x on it and on those above it)"
     if not any(sign in said for sign in ("namespace", "not permitted", "Permission denied", "No space left")):
         return _OTHER if "nknown option" not in said else _TOO_OLD
     for name, bad, fix in (

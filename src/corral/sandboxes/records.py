@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ._base import Limits, SandboxError, SandboxSpec
+from ._base import SandboxError
 from .processes import start_time
 from .removal import remove_tree
 
@@ -162,46 +162,3 @@ def names(home: Path, *, hidden: bool = False) -> list[str]:
             )
     except FileNotFoundError:
         return []
-
-
-def fitted(limits: Limits) -> dict[str, int]:
-    """Sizes of the memory file systems by mount point: as ordered, and all together at most half of the memory.
-
-    They count as memory of the sandbox: full ones that take it all would make every later command die for want of it.
-    """
-    sizes = {"/tmp": limits.tmp, "/dev/shm": limits.shm, "/home/agent": 64 << 20, "/var/tmp": 16 << 20}
-    budget = limits.memory // 2
-    total = sum(sizes.values())
-    return sizes if total <= budget else {path: max(4096, size * budget // total) for path, size in sizes.items()}
-
-
-def check(spec: SandboxSpec) -> None:
-    """Raises SandboxError naming the field, the rule and the fix."""
-    parts = Path(spec.working_dir).parts
-    reserved = {
-        "bin",
-        "dev",
-        "etc",
-        "lib",
-        "lib32",
-        "lib64",
-        "libx32",
-        "proc",
-        "run",
-        "sbin",
-        "sys",
-        "tmp",
-        "usr",
-        "var",
-    }
-    if not spec.working_dir.startswith("/") or len(parts) < 2 or ".." in parts or parts[1] in reserved:
-        raise SandboxError(f"working_dir {spec.working_dir!r}: use a path of its own, such as /workspace")
-    if spec.image != "host":
-        raise SandboxError(f"image {spec.image!r}: this driver knows only 'host', the programs of this machine")
-    for name, value in asdict(spec.limits).items():
-        if value <= 0:
-            raise SandboxError(f"limits.{name}: must be more than 0, not {value}")
-    if spec.limits.memory < 16 << 20:
-        raise SandboxError("limits.memory: at least 16 MiB are needed to run a command")
-    if spec.unattended_seconds <= 0:
-        raise SandboxError("unattended_seconds: must be more than 0")

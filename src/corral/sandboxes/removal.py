@@ -18,7 +18,8 @@ def _open_writable(name: str, parent: int | None = None) -> int:
         finally:
             os.close(path)
         fd = os.open(name, _OPEN, dir_fd=parent)
-    os.fchmod(fd, stat.S_IRWXU)
+    if os.fstat(fd).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.fchmod(fd, stat.S_IRWXU)
     return fd
 
 

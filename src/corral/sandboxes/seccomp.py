@@ -33,6 +33,7 @@ _SAME = {  # calls that are younger than the split of the tables have one number
     "mount_setattr": 442,
     "move_mount": 429,
     "open_tree": 428,
+    "open_tree_attr": 467,
     "quotactl_fd": 443,
 }
 _ENOSYS = {"clone3": 435, "io_uring_enter": 426, "io_uring_register": 427, "io_uring_setup": 425}

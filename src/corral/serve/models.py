@@ -10,7 +10,7 @@ from corral.gateway.call import CallError, Provider, ProviderSettings
 from corral.gateway.providers.local import LocalProvider
 from corral.gateway.router import Gateway, ModelNotAvailable
 
-from .settings import CannotStart, Report, Settings
+from .settings import CannotStart, Settings
 
 # The provider's key, where its service is, and the model that a key alone chooses.
 _KEYED = {
@@ -57,15 +57,21 @@ def _default(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
     return "local/default", "no key is configured"
 
 
-async def prepare(gateway: Gateway, report: Report) -> None:
-    """Fetch and load the default model if it is local, so that the first run does not wait. Raises CannotStart."""
+async def prepare(gateway: Gateway, settings: Settings) -> list[str]:
+    """Fetch and load the default model if it is local, so that the first run does not wait.
+
+    A server that stays up starts without it and says so; one for a single command raises CannotStart.
+    """
     route = gateway.resolve("")
     if not isinstance(route.provider, LocalProvider):
-        return
+        return []
     try:
-        await route.provider.prepare(route.model, report)
+        await route.provider.prepare(route.model, settings.on_progress)
     except CallError as error:
-        raise CannotStart(f"the local model cannot be used: {error}", _other_models()) from error
+        if settings.only_own_runs:
+            raise CannotStart(f"the local model cannot be used: {error}", _other_models()) from error
+        return [f"warning  the local model cannot be used yet: {error}. {_other_models()}"]
+    return []
 
 
 def _other_models() -> str:

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ._database import Database
 from ._errors import CommitUncertain, StoreClosed, StoreError, StoreInUse, StoreTooNew, StoreUnavailable
+from ._snapshot import Snapshot
 from ._writer import Tx, Writer
 from .schema import counter
 
@@ -110,7 +111,7 @@ class Store:
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """A connection for reading: everything read through it belongs to one moment."""
-        async with self._database.reading.connect() as conn:
+        async with Snapshot(self._database.reading) as conn:
             yield conn
 
     async def reclaim(self) -> bool:

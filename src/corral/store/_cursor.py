@@ -1,7 +1,7 @@
 """A cursor for aiosqlite that runs a statement and fetches its rows in one visit to the connection's thread.
 
 SQLAlchemy fetches all rows in any case, but in four visits (open, execute, fetch, close), and a visit costs more CPU
-than a small statement. Measured with one insert a transaction: 670 us before, 430 us with this.
+than a small statement. Measured with one insert a transaction: 670 us before, 490 us with this.
 """
 
 import sqlite3

@@ -30,6 +30,8 @@ BATCH = 200
 BACKOFF = (0.02, 0.1, 0.5, 1.0, 2.0)
 """Seconds before each further try of a transaction that failed for a passing reason."""
 
+UNDO_SECONDS = 5.0
+"""After that a connection that does not answer is dropped, which undoes what it began."""
 WARY = 50
 """Batches that use savepoints from the start after one in which a work failed."""
 
@@ -275,7 +277,8 @@ class Writer:
         if self._conn is None:
             return
         try:
-            await self._conn.rollback()
+            async with asyncio.timeout(UNDO_SECONDS):
+                await self._conn.rollback()
         except Exception:
             log.debug("the rollback failed too; the connection is dropped", exc_info=True)
             await self._let_go()

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ._base import Tx
-from .schema import executions, ledger, messages, steps, workers
+from .schema import executions, ledger, messages, objects, steps, workers
 
 TERMINAL = ("succeeded", "failed", "cancelled")
 WAITING_FOR_MESSAGE = "WaitingForMessage"
@@ -244,14 +244,25 @@ async def unfinished(conn: AsyncConnection, program: str) -> list[str]:
     return [row.id for row in await conn.execute(statement)]
 
 
-async def lost(conn: AsyncConnection, claims: Sequence[tuple[str, int]]) -> list[str]:
-    """Of these (id, epoch) claims, the ids that the epoch does not own any more."""
+async def orphans(conn: AsyncConnection, program: str, limit: int = 100) -> list[str]:
+    """Ids of ended executions of the program that hold nothing and whose object is deleted."""
+    statement = (
+        sa.select(executions.c.id)
+        .where(executions.c.program == program, executions.c.state.in_(TERMINAL), executions.c.released == 1)
+        .where(~sa.select(objects.c.uid).where(objects.c.uid == executions.c.id).exists())
+        .limit(limit)
+    )
+    return [row.id for row in await conn.execute(statement)]
+
+
+async def lost(conn: AsyncConnection, claims: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Of these (id, epoch) claims, those that do not own their execution any more."""
     ids = [execution for execution, _ in claims]
     statement = sa.select(executions.c.id, executions.c.epoch).where(
         executions.c.id.in_(ids), executions.c.state == "running"
     )
     owned = {(row.id, row.epoch) for row in await conn.execute(statement)}
-    return [execution for execution, epoch in claims if (execution, epoch) not in owned]
+    return [claim for claim in claims if claim not in owned]
 
 
 async def beat(tx: Tx, worker: str, ttl: int) -> None:

@@ -115,13 +115,14 @@ class _Postgres(Database):
 
     def _engine(self, **options: Any) -> AsyncEngine:
         connect = partial(self._connect, command_timeout=COMMAND_TIMEOUT)
-        return create_async_engine("postgresql+asyncpg://", async_creator=connect, **options)
+        return create_async_engine("postgresql+asyncpg://", async_creator=connect, hide_parameters=True, **options)
 
 
 def _causes(error: Exception) -> list[Any]:
     """The error, and the driver's own beneath it."""
     found: list[Any] = [error]
-    if isinstance(error, sa.exc.DBAPIError) and error.orig is not None:
+    # Not only DBAPIError: what goes wrong while a lost connection is made anew comes as its base.
+    if isinstance(error, sa.exc.StatementError) and error.orig is not None:
         found.append(error.orig)
         if error.orig.__cause__ is not None:
             found.append(error.orig.__cause__)

@@ -87,6 +87,7 @@ class _Sqlite(Database):
             # The URL names the kind of database only, but its pool is chosen by it: without a file, all share one.
             sa.URL.create("sqlite+aiosqlite", database=str(self._path)),
             async_creator=partial(connect, self._path),
+            hide_parameters=True,
             pool_size=size,
             max_overflow=0,
             pool_timeout=60,

@@ -1,4 +1,4 @@
-"""Work with a run: `agentrun answer`, `agentrun steps` and `agentrun send`."""
+"""Read a run's answer or steps, or send it a message."""
 
 import json
 from typing import Annotated, Any

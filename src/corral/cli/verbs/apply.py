@@ -1,4 +1,4 @@
-"""Create objects from files, or change the ones that exist to what the files say.
+"""Create or change objects to what files say.
 
 Fields that the file does not name stay as they are; fields that an earlier `apply` named and this one does not are
 removed. Objects are applied in order, and the first one that is refused ends the command.

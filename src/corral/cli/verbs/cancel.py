@@ -1,4 +1,4 @@
-"""Cancel runs: a run that is cancelled stops at once and keeps what it recorded."""
+"""Stop runs at once; what they recorded stays."""
 
 from corral.cli import connection, printing, targets
 from corral.cli.failures import usage

@@ -1,4 +1,4 @@
-"""Create one object from flags: `create agentrun` or `create secret`."""
+"""Create a run or a secret from flags."""
 
 import base64
 from pathlib import Path

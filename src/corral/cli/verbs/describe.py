@@ -1,4 +1,4 @@
-"""Show all that is known of an object: its fields, then its events."""
+"""Show an object's fields and its events."""
 
 import re
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""Print shell lines that point clients at the server: eval "$(corral env)".
+"""Print shell lines that point clients at the server.
 
-CORRAL_* are for this program, NODUS_* for clients of the nodus.dev API.
+Use it as eval "$(corral env)". CORRAL_* are for this program, NODUS_* for clients of the nodus.dev API.
 """
 
 import shlex

@@ -1,4 +1,4 @@
-"""List what happened, to all objects or with --for to one; -w goes on."""
+"""List what happened to all objects, or with --for to one."""
 
 from typing import Annotated, Any
 
@@ -21,12 +21,14 @@ def command(
 
     async def work(client: Client) -> None:
         found = await client.list("events", fields=fields)
-        for line in printing.table(["Last Seen", "Type", "Reason", "Object", "Message"], map(_row, found["items"])):
+        widths: list[int] = []
+        titles = ["Last Seen", "Type", "Reason", "Object", "Message"]
+        for line in printing.table(titles, map(_row, found["items"]), widths):
             printing.out(line)
         if watching:
             version = str(found.get("metadata", {}).get("resourceVersion") or "")
             async for event in client.watch("events", since=version, fields=fields):
-                for line in printing.table([], [_row(event.object)]):
+                for line in printing.table([], [_row(event.object)], widths):
                     printing.out(line)
 
     connection.run(project, work)

@@ -1,4 +1,4 @@
-"""Show the fields of a kind, such as `corral explain agentrun.spec`.
+"""Show the fields of a kind, such as agentrun.spec.
 
 The text comes from this program's own declarations: it needs no server.
 """

@@ -1,4 +1,4 @@
-"""List objects or show single ones, such as `corral get agentruns`.
+"""List objects, or show single ones.
 
 Without -o the server's columns are printed; -w goes on with every change.
 """
@@ -49,23 +49,27 @@ async def _tables(
 ) -> None:
     merged: list[list[Any]] = []
     titles: list[str] = []
+    widths: list[int] = []
     version = ""
     for target in found:
         document = await client.table(target.plural, target.name, **({} if target.name else selection))
         these, rows = _columns(document, wide=wide, projects=selection["everywhere"])
         if titles and these != titles:
-            _print_table(titles, merged)
+            _print_table(titles, merged, widths)
             printing.out("")
-            merged = []
+            merged, widths = [], []
         titles, merged = these, merged + rows
         version = str(document.get("metadata", {}).get("resourceVersion") or "")
-    _print_table(titles, merged, empty=not watching)
+    if merged or watching:
+        _print_table(titles, merged, widths)
+    else:
+        printing.err("No objects found.")
     if not watching:
         return
     target = found[0]
     async for event in client.watch(target.plural, since=version, name=target.name, table=True, **selection):
         _, rows = _columns(event.object, wide=wide, projects=selection["everywhere"])
-        for line in printing.table([], rows):
+        for line in printing.table([], rows, widths):
             printing.out(line)
 
 
@@ -82,11 +86,8 @@ def _columns(document: dict[str, Any], *, wide: bool, projects: bool) -> tuple[l
     return titles, rows
 
 
-def _print_table(titles: list[str], rows: list[list[Any]], *, empty: bool = True) -> None:
-    if not rows and empty:
-        printing.err("No objects found.")
-        return
-    for line in printing.table(titles, rows):
+def _print_table(titles: list[str], rows: list[list[Any]], widths: list[int]) -> None:
+    for line in printing.table(titles, rows, widths):
         printing.out(line)
 
 

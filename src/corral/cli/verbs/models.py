@@ -1,4 +1,4 @@
-"""Local models: `models list` shows them, `models pull` downloads one.
+"""List the models of this machine, or download one.
 
 They need no server; the files lie in `models` of the home.
 """

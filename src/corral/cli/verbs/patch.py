@@ -1,4 +1,7 @@
-"""Change an object by a JSON merge patch, such as --patch '{"spec": {"state": "Stopped"}}'."""
+"""Change an object by a JSON merge patch.
+
+For example: --patch '{"spec": {"state": "Stopped"}}'; null removes a field.
+"""
 
 from typing import Annotated
 

@@ -6,9 +6,10 @@ when --timeout is over, 130 after Ctrl-C, which cancels the run.
 """
 
 import json
+import logging
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from decimal import Decimal, InvalidOperation
 from typing import Annotated
 
@@ -16,7 +17,7 @@ import anyio
 import typer
 
 from corral.base.home import home
-from corral.cli import connection, printing, progress
+from corral.cli import connection, logs, printing, progress
 from corral.cli.conversation import Conversation, Request
 from corral.cli.failures import INTERRUPTED, REFUSED, Failure, usage
 from corral.cli.interruption import Interruption
@@ -117,15 +118,16 @@ async def _server(request: Request, live: Live) -> AsyncIterator[tuple[Client, b
     # Imported only now: it is the whole server, which runs elsewhere do not need.
     from corral import serve
 
-    with progress.shown() as report:
-        settings = serve.Settings(
-            home=home(), host="127.0.0.1", port=0, only_own_runs=True, model=request.model or None, on_progress=report
-        )
-        try:
-            async with serve.running(settings) as server:
-                for note in server.notes:
-                    live.note(note)
-                async with Client(server.url, server.key, request.project) as client:
-                    yield client, True
-        except serve.CannotStart as error:
-            raise Failure(error.message, reason="CannotStart", fix=error.fix) from error
+    logs.shown(logging.WARNING)
+    async with AsyncExitStack() as stack:
+        with progress.shown() as report:
+            settings = serve.Settings(
+                home=home(), host="127.0.0.1", only_own_runs=True, model=request.model or None, on_progress=report
+            )
+            try:
+                server = await stack.enter_async_context(serve.running(settings))
+            except serve.CannotStart as error:
+                raise Failure(error.message, reason="CannotStart", fix=error.fix) from error
+        for note in server.notes:
+            live.note(note)
+        yield await stack.enter_async_context(Client(server.url, server.key, request.project)), True

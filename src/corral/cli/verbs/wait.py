@@ -1,5 +1,6 @@
-"""Wait until objects are in a state, such as --for=jsonpath='{.status.phase}'=Succeeded.
+"""Wait until objects are in a state.
 
+For example: --for=jsonpath='{.status.phase}'=Succeeded.
 Exit code 0 when they are, 4 when the time is over, 1 when it cannot become true any more: an object was deleted, or a
 run that was to reach one phase ended in another.
 """

@@ -181,8 +181,11 @@ class Worker:
         await self.aclose()
 
     async def _death(self) -> WorkerDied:
+        # It has closed its output, so it is ending. To kill it now could lose its exit code, which says why.
+        with anyio.move_on_after(_STOP_SECONDS):
+            await self._process.wait()
         if self.alive:
-            self._process.kill()  # it has closed its output; this changes no exit code, and bounds the wait
+            self._process.kill()
         code = await self._process.wait()
         said = await to_thread.run_sync(self._tail)
         if code < 0:

@@ -22,6 +22,9 @@ MAX_TOKENS = 256
 CONVERSATION_CHARS = 6000
 """What of the conversation is shown at first: about 2,500 tokens, beside the prefix and the reply in 4,096."""
 
+UNPROVEN = "(No command succeeded, so this answer may be a guess.)"
+"""Follows such an answer for the reader; the model never sees it, lest it repeat it."""
+
 _RESULT_CHARS = 700
 _SYSTEM_CHARS = 500
 _PROMPT_CHARS = 3000
@@ -52,6 +55,8 @@ class Step:
     tool: str = ""
     argument: str = ""
     ran: frozenset[str] = frozenset()
+    unproven: bool = False
+    """Commands ran and all failed: an answer now is likely invented."""
 
     def answering(self) -> "Step":
         """The same step when the model may only answer."""
@@ -88,7 +93,8 @@ def plan(request: Request, limit: int = CONVERSATION_CHARS) -> Step:
     turns = [*PREFIX, *_instructions(request.system)]
     for exchange in _recent(exchanges, limit):
         turns += _shown(exchange, observed if exchange is latest else _judge(exchange)[0], limit)
-    return Step(tuple(turns), grammar, name, argument, frozenset(step.command for step in latest.steps))
+    unproven = bool(latest.steps) and all(map(_failed, latest.steps))
+    return Step(tuple(turns), grammar, name, argument, frozenset(step.command for step in latest.steps), unproven)
 
 
 def chatml(turns: Sequence[Turn]) -> str:
@@ -119,18 +125,14 @@ def answer_of(text: str) -> str:
 
 def content(step: Step, text: str, finish: str) -> tuple[list[Block], str]:
     """(content blocks, stop reason) of the model's text; `finish` is the engine's: stop or length."""
-    command = command_of(text) if step.tool else None
-    if command:
-        block = {
-            "type": "tool_use",
-            "id": f"call_{new_suffix(12)}",
-            "name": step.tool,
-            "input": {step.argument: command},
-        }
-        return [block], "tool_use"
-    return [
-        {"type": "text", "text": answer_of(text) if step.tool else text.strip()}
-    ], "max_tokens" if finish == "length" else "end_turn"
+    stop = "max_tokens" if finish == "length" else "end_turn"
+    if not step.tool:
+        return [{"type": "text", "text": text.strip()}], stop
+    if command := command_of(text):
+        call = f"call_{new_suffix(12)}"
+        return [{"type": "tool_use", "id": call, "name": step.tool, "input": {step.argument: command}}], "tool_use"
+    answer = f"{answer_of(text)}\n\n{UNPROVEN}" if step.unproven else answer_of(text)
+    return [{"type": "text", "text": answer}], stop
 
 
 class AnswerStream:
@@ -175,7 +177,7 @@ def _exchanges(messages: Sequence[Message]) -> list[_Exchange]:
         out = out or [_Exchange("Go on.")]
         uses = [block for block in blocks if block.get("type") == "tool_use"]
         out[-1].steps += [_Ran(str(use.get("id")), _command(use)) for use in uses]
-        out[-1].answer = "" if uses else said
+        out[-1].answer = "" if uses else said.removesuffix(UNPROVEN).rstrip()
     return out or [_Exchange("Go on.")]
 
 
@@ -220,7 +222,7 @@ def _judge(exchange: _Exchange) -> tuple[list[str], str]:
     grammar, setbacks = examples.ANSWER_ONLY if talk else examples.COMMAND_ONLY, 0
     for step in exchange.steps:
         code, output = _outcome(step)
-        failed = code != 0 and not _partial(step.command, code, output)
+        failed = _failed(step)
         silent_read = code == 0 and not output and not _WRITES.search(step.command)
         setbacks += failed or silent_read
         again = (failed or silent_read) and setbacks == 1
@@ -240,10 +242,11 @@ def _outcome(step: _Ran) -> tuple[int, str]:
     return int(found[1]), step.result[found.end() :].strip()
 
 
-def _partial(command: str, code: int, output: str) -> bool:
-    """Whether it is a grep that found something: it exits with 2 when it also met a file that it could not read."""
+def _failed(step: _Ran) -> bool:
+    """Whether the command failed; not a grep that found something, which exits with 2 after an unreadable file."""
+    code, output = _outcome(step)
     found = any(not line.startswith("grep: ") for line in output.splitlines())
-    return "grep" in command and code in (1, 2) and found
+    return code != 0 and not ("grep" in step.command and code in (1, 2) and found)
 
 
 def _recent(exchanges: Sequence[_Exchange], limit: int) -> list[_Exchange]:

@@ -47,6 +47,10 @@ class WorkerEnded(NotSent):
     """The worker died in a call. Nothing was billed and nothing happened outside, so the call can be made again."""
 
 
+class _TooLong(Rejected):
+    """The prompt does not fit the context."""
+
+
 class LocalProvider:
     """Runs the pinned models, or any GGUF file by its path, in one worker process."""
 
@@ -84,9 +88,7 @@ class LocalProvider:
                 step = protocol.plan(request, limit)
                 try:
                     return await self._reply(path, step, request.max_tokens, on_delta)
-                except engine.EngineRefused as error:
-                    if not error.context:
-                        raise Rejected(f"the local model's engine refused the call: {error}") from error
+                except _TooLong:
                     limit //= 2  # more tokens than its characters let expect: show less of the conversation
             raise Rejected("the conversation does not fit the local model; use a hosted model")
 
@@ -127,6 +129,9 @@ class LocalProvider:
             made = await worker.generate(prompt, step.grammar, max_tokens, on_text, on_prompt)
         except engine.EngineMissing as error:
             raise Rejected("the local model's engine is not installed; run: pip install 'corral[local]'") from error
+        except engine.EngineRefused as error:
+            refusal = _TooLong if error.context else Rejected
+            raise refusal(f"the local model's engine refused the call: {error}") from error
         except engine.WorkerDied as error:
             raise await self._mourn(path, error) from error
         self._deaths = 0

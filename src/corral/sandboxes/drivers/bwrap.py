@@ -15,7 +15,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from .. import bubblewrap, cgroups, diagnosis, guest, launch, records, system
+from .. import bubblewrap, cgroups, diagnosis, guest, launch, limits, records, system
 from .._base import Driver, DriverSettings, Limits, Probe, Sandbox, SandboxError, SandboxGone, SandboxSpec
 from ..ids import check_id
 from ..processes import start_time
@@ -57,7 +57,7 @@ class BwrapDriver:
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
         check_id("sandbox id", spec.id)
-        records.check(spec)
+        limits.check(spec)
         return await to_thread.run_sync(self._create, spec)
 
     async def adopt(self, sandbox_id: str) -> Sandbox | None:

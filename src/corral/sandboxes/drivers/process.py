@@ -6,11 +6,7 @@ has to accept that in the settings. Commands are known only to the platform proc
 
 import asyncio
 import os
-import selectors
-import signal
-import subprocess
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +22,6 @@ from .._base import (
     Driver,
     DriverSettings,
     Entry,
-    Limits,
     OnOutput,
     Probe,
     Sandbox,
@@ -35,156 +30,13 @@ from .._base import (
     SandboxSpec,
 )
 from ..ids import check_id
+from ..local_commands import STREAMS, LocalCommand, StreamName
 from ..outputs import Output
 from ..records import Place, names
 from ..removal import remove_tree
 from ..supervised import BASE_ENV
 
-_TIMEOUT_GRACE = 0.5
-_CHUNK = 65536
-_DRAIN = 1 << 20
-_JOIN_SECONDS = 10.0
 T = TypeVar("T")
-StreamName = Literal["stdout", "stderr"]
-_STREAMS: tuple[StreamName, StreamName] = ("stdout", "stderr")
-
-
-class _Spool:
-    """What one stream wrote, in a file."""
-
-    def __init__(self, path: Path, limit: int) -> None:
-        self.path = path
-        self.kept = self.dropped = 0
-        self._limit = limit
-        path.touch(mode=0o600)
-
-    def add(self, data: bytes) -> None:
-        kept = data[: max(0, self._limit - self.kept)]
-        with open(self.path, "ab") as file:
-            file.write(kept)
-        self.kept += len(kept)
-        self.dropped += len(data) - len(kept)
-
-    def read(self, offset: int) -> bytes:
-        with open(self.path, "rb") as file:
-            file.seek(offset)
-            return file.read(min(_CHUNK, self.kept - offset))
-
-
-class _Command:
-    """A process group and the thread that reads its output and ends it in time."""
-
-    def __init__(
-        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], spool: Path, limit: int, timeout: float | None
-    ) -> None:
-        self.spools = {name: _Spool(spool.with_suffix(f".{name}"), limit) for name in _STREAMS}
-        self.code: int | None = None
-        self.timed_out = False
-        self._changed: list[Callable[[], object]] = []
-        self._kill_at: float | None = None
-        self._deadline = None if timeout is None else time.monotonic() + timeout
-        self._lock = threading.Lock()
-        self._wake, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._waker = wake
-        self._process = _spawn(argv, cwd, env)
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def subscribe(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call `changed`, in another thread, whenever there is output or the end; the result ends that."""
-        self._changed.append(changed)
-        return lambda: self._changed.remove(changed)
-
-    def kill(self, grace: float) -> None:
-        """TERM now and KILL after `grace` seconds, to the whole process group."""
-        self._signal(signal.SIGTERM if grace > 0 else signal.SIGKILL)
-        self._kill_at = time.monotonic() + grace
-        with self._lock:
-            if self._waker >= 0:
-                os.write(self._waker, b"k")
-
-    def join(self) -> None:
-        """Wait for the end of a command that was killed."""
-        self._thread.join(_JOIN_SECONDS)
-
-    def _signal(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
-
-    def _serve(self) -> None:
-        process = self._process
-        assert process.stdout is not None and process.stderr is not None
-        ended = os.pidfd_open(process.pid)
-        with selectors.DefaultSelector() as selector, process.stdout as out, process.stderr as err:
-            for pipe, name in ((out, "stdout"), (err, "stderr")):
-                os.set_blocking(pipe.fileno(), False)
-                selector.register(pipe, selectors.EVENT_READ, name)
-            selector.register(ended, selectors.EVENT_READ)
-            selector.register(self._wake, selectors.EVENT_READ)
-            while process.poll() is None:
-                for key, _ in selector.select(self._enforce()):
-                    if key.fd == self._wake:
-                        os.read(self._wake, _CHUNK)
-                    elif key.data and self._read(key.fd, key.data) == 0:
-                        selector.unregister(key.fileobj)
-            for key in [key for key in selector.get_map().values() if key.data]:
-                rest = _DRAIN  # what the background writes after the end is not the command's
-                while rest > 0 and (size := self._read(key.fd, key.data)) > 0:
-                    rest -= size
-        os.close(ended)
-        with self._lock:
-            os.close(self._wake)
-            os.close(self._waker)
-            self._waker = -1
-        if self._kill_at is not None:
-            self._signal(signal.SIGKILL)
-        self.code = process.returncode
-        self._tell()
-
-    def _enforce(self) -> float | None:
-        """Signal what is due; the seconds until something is."""
-        now = time.monotonic()
-        if self._deadline is not None and now >= self._deadline:
-            self._deadline, self.timed_out = None, True
-            self._signal(signal.SIGTERM)
-            self._kill_at = now + _TIMEOUT_GRACE
-        if self._kill_at is not None and now >= self._kill_at:
-            self._signal(signal.SIGKILL)
-            self._kill_at = now + _TIMEOUT_GRACE
-        due = [moment for moment in (self._deadline, self._kill_at) if moment is not None]
-        return max(0.0, min(due) - now) if due else None
-
-    def _read(self, fd: int, name: StreamName) -> int:
-        """Take over what a pipe holds: how many bytes, 0 at its end, -1 when there is nothing now."""
-        try:
-            data = os.read(fd, _CHUNK)
-        except BlockingIOError:
-            return -1
-        if data:
-            self.spools[name].add(data)
-            self._tell()
-        return len(data)
-
-    def _tell(self) -> None:
-        for changed in list(self._changed):
-            changed()
-
-
-def _spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=dict(env),
-            start_new_session=True,
-        )
-    except OSError as error:  # told as a shell would, so that the caller sees the same with every driver
-        code = 127 if isinstance(error, FileNotFoundError) else 126
-        text = f"{argv[0]}: {error.strerror}"
-        return _spawn(["/bin/sh", "-c", 'echo "$1" >&2; exit "$2"', "sh", text, str(code)], Path("/"), {})
 
 
 class ProcessSandbox:
@@ -193,7 +45,8 @@ class ProcessSandbox:
     def __init__(self, place: Place, spec: SandboxSpec) -> None:
         self._place = place
         self._spec = spec
-        self._commands: dict[str, _Command] = {}
+        self._commands: dict[str, LocalCommand] = {}
+        self._starting = threading.Lock()
         self._env = BASE_ENV | {
             "PATH": os.environ.get("PATH", BASE_ENV["PATH"]),
             "HOME": str(place.path / "home"),
@@ -213,26 +66,26 @@ class ProcessSandbox:
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Literal["started", "exists"]:
-        check_id("command id", command_id)
         if isinstance(argv, str) or not argv:
             raise SandboxError("argv: a list of at least one string is needed")
-        if command_id in self._commands:
-            return "exists"
-        spool = self._place.spool / command_id
-        if spool.with_suffix(".stdout").exists():
-            raise SandboxGone("the command was started by a platform process that has ended: what it did is not known")
         variables = self._env | dict(env or {})
-        limits: Limits = self._spec.limits
+        limit, directory = self._spec.limits.output, self._path(cwd or ".")
+
+        def begin() -> Literal["started", "exists"]:
+            with self._starting:
+                if self._known(command_id) is not None:
+                    return "exists"
+                spool = self._place.spool / command_id
+                self._commands[command_id] = LocalCommand(argv, directory, variables, spool, limit, timeout)
+                return "started"
+
         try:
-            self._commands[command_id] = await to_thread.run_sync(
-                lambda: _Command(argv, self._path(cwd or "."), variables, spool, limits.output, timeout)
-            )
+            return await to_thread.run_sync(begin)
         except (OSError, ValueError) as error:
             raise SandboxError(f"the command could not be started: {error}") from error
-        return "started"
 
     async def state(self, command_id: str) -> CommandState:
-        command = self._commands.get(check_id("command id", command_id))
+        command = self._known(command_id)
         if command is None:
             return "unknown"
         return "running" if command.code is None else "exited"
@@ -241,10 +94,15 @@ class ProcessSandbox:
         self, command_id: str, *, keep: int = 64 * 1024, on_output: OnOutput | None = None
     ) -> CommandResult:
         command = self._command(command_id)
-        outputs = {name: Output(keep) for name in _STREAMS}
+        outputs = {name: Output(keep) for name in STREAMS}
         changed = asyncio.Event()
         loop = asyncio.get_running_loop()
-        unsubscribe = command.subscribe(lambda: loop.call_soon_threadsafe(changed.set))
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(changed.set)
+
+        unsubscribe = command.subscribe(wake)
         try:
             while True:
                 changed.clear()
@@ -297,11 +155,17 @@ class ProcessSandbox:
         for command in self._commands.values():
             command.join()
 
-    def _command(self, command_id: str) -> _Command:
-        try:
-            return self._commands[check_id("command id", command_id)]
-        except KeyError:
-            raise SandboxError("no such command") from None
+    def _known(self, command_id: str) -> LocalCommand | None:
+        check_id("command id", command_id)
+        command = self._commands.get(command_id)
+        if command is None and (self._place.spool / f"{command_id}.stdout").exists():
+            raise SandboxGone("the command was started by a platform process that has ended: what it did is not known")
+        return command
+
+    def _command(self, command_id: str) -> LocalCommand:
+        if (command := self._known(command_id)) is None:
+            raise SandboxError("no such command")
+        return command
 
     def _path(self, path: str) -> Path:
         """Where a path of the sandbox lies: the working directory is elsewhere on this machine, all else is not."""

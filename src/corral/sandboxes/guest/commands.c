@@ -183,6 +183,10 @@ static int make_pipes(ends pipes[3]) {
         int fds[2];
         if (pipe2(fds, O_CLOEXEC) < 0) return -1;
         pipes[i] = (ends){fds[0], fds[1]};
+        if (fds[0] >= most_files - SPARE_FILES || fds[1] >= most_files - SPARE_FILES) {
+            errno = EMFILE;
+            return -1;
+        }
         fcntl(fds[0], F_SETFL, O_NONBLOCK);
     }
     return 0;
@@ -198,7 +202,9 @@ static void close_pipes(ends pipes[3], int reading) {
 static int spawn(command *c, char **argv, char **env, const char *cwd) {
     ends pipes[3];
     if (make_pipes(pipes) < 0) {
+        int error = errno;
         close_pipes(pipes, 1);
+        errno = error;
         return -1;
     }
     pid_t wrapper = fork();

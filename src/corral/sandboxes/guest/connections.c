@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define ACCEPT_PAUSE_MS 100
+
 typedef struct {
     int fd;
     command *follows;
@@ -21,6 +23,7 @@ typedef struct {
 } connection;
 static connection *connections[MAX_CONNECTIONS];
 static int open_count, accepting = 1;
+static int64_t accept_at; /* when to try again after descriptors ran out; 0: when a connection ends */
 
 int connections_open(void) { return open_count; }
 
@@ -46,21 +49,28 @@ static void drop(int index) {
     accept_again();
 }
 
-static void accept_later(void) { /* until a connection ends: others wait in the backlog */
+/* Those who come meanwhile wait in the backlog. */
+static void accept_later(int64_t when) {
     rewatch(ordered.control, 0, WATCH_CONTROL, 0);
     accepting = 0;
+    accept_at = when;
+}
+
+int64_t connections_tick(int64_t now) {
+    if (!accepting && accept_at && now >= accept_at) accept_again();
+    return accepting ? 0 : accept_at;
 }
 
 void connection_accept(void) {
     int index = 0;
     while (index < MAX_CONNECTIONS && connections[index]) index++;
     if (index == MAX_CONNECTIONS) {
-        accept_later();
+        accept_later(0);
         return;
     }
     int fd = accept4(ordered.control, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
-        if ((errno == EMFILE || errno == ENFILE) && open_count) accept_later();
+        if (errno == EMFILE || errno == ENFILE) accept_later(now_ms() + ACCEPT_PAUSE_MS);
         return;
     }
     struct ucred peer; /* pid 0: the peer is outside our pid namespace; nobody inside may ask us anything */

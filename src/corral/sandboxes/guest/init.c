@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,6 +27,7 @@
 #endif
 
 orders ordered;
+int most_files;
 static int epoll, signals;
 
 int64_t now_ms(void) { /* does not run while the machine is suspended */
@@ -115,6 +117,9 @@ static void prepare(void) {
     prctl(PR_SET_NAME, "sbx-init");
     umask(022);
     fcntl(ordered.control, F_SETFL, O_NONBLOCK);
+    struct rlimit files;
+    require(getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > 2 * SPARE_FILES, "too few open files are allowed");
+    most_files = (int)files.rlim_cur;
     for (int i = 1; i < NSIG; i++) signal(i, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
@@ -164,7 +169,7 @@ int init(void) {
     prepare();
     for (;;) {
         int64_t now = now_ms();
-        int64_t next = sooner(sooner(commands_tick(now), memory_tick(now)), unattended(now));
+        int64_t next = sooner(sooner(commands_tick(now), memory_tick(now)), sooner(connections_tick(now), unattended(now)));
         int64_t wait = next ? next - now : -1;
         if (next && wait < 1) wait = 1;
         int count = epoll_wait(epoll, events, 64, wait > 60000 ? 60000 : (int)wait);

@@ -73,6 +73,7 @@ void kill_descendants(pid_t root, int signal) {
     for (int i = 1; i <= count; i++) kill(tree[i], signal);
     if (signal == SIGTERM)
         for (int i = 1; i <= count; i++) kill(tree[i], SIGCONT);
+    kill(root, SIGCONT); /* a command may have stopped its wrapper, which has to see the ends */
 }
 
 int kill_strays(void) {

@@ -19,6 +19,7 @@
 #define MAX_FRAME (1u << 20)
 #define ID_SIZE 65
 #define CHUNK 32768
+#define SPARE_FILES 32 /* left for connections when commands have taken all others */
 
 enum { WATCH_CONTROL = 1, WATCH_SIGNAL, WATCH_CONNECTION, WATCH_STDOUT, WATCH_STDERR, WATCH_REPORT };
 
@@ -32,6 +33,7 @@ typedef struct {
     uint64_t processes, open_files, file_size;
 } orders;
 extern orders ordered;
+extern int most_files; /* descriptors we may have */
 
 typedef struct {
     char *text;
@@ -103,6 +105,7 @@ void connection_accept(void);
 void connection_ready(int index, uint32_t events);
 void connections_pump(const command *c);
 int connections_open(void);
+int64_t connections_tick(int64_t now); /* the next moment to call it, 0: none */
 int connection_follows(const command *c);
 
 /* requests.c */
