@@ -42,7 +42,7 @@ async def check(services: Services, watch: Watch) -> None:
 
 
 async def events(services: Services, watch: Watch) -> AsyncIterator[bytes]:
-    """The lines of the stream. It ends only when the client goes away."""
+    """The lines of the stream. It ends when the client goes away, or the server."""
     labels, fields = selectors.labels(watch.label_selector), selectors.fields(watch.field_selector)
 
     def fits(wire: Mapping[str, Any]) -> bool:
@@ -57,7 +57,7 @@ async def events(services: Services, watch: Watch) -> AsyncIterator[bytes]:
             # A table watch follows a table list, which has shown these already.
             if not watch.as_table:
                 yield _line(watch, "ADDED", wire)
-    while True:
+    while not services.store.closing:
         seen = services.store.version()
         async with services.store.read() as conn:
             upto = await position(conn)

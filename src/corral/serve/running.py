@@ -18,6 +18,7 @@ from corral.api.app import create_app
 from corral.base import ids, plugins
 from corral.controllers.agentrun import PROGRAM, AgentRuns
 from corral.durable.worker import Worker
+from corral.gateway.router import Gateway
 from corral.sandboxes import Driver, DriverSettings, SandboxError, drivers
 from corral.store import Store, executions
 from corral.store.vault import Vault, VaultError
@@ -52,7 +53,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         store, home, notes = await stack.enter_async_context(state.open_state(settings))
         vault = _vault(home)
         gateway, chosen = models.open_gateway(settings)
-        stack.push_async_callback(gateway.aclose)
+        stack.push_async_callback(_closed, gateway)
         driver = await _driver(settings, home)
         notes += chosen + await models.prepare(gateway, settings) + await _unfinished(store, settings)
         sock = _listen(settings)
@@ -62,7 +63,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             Services(store, gateway, vault), key_digest=ids.digest(key.encode()), loopback=_is_loopback(settings.host)
         )
         url = f"http://{_authority(settings.host)}:{sock.getsockname()[1]}"
-        async with _serving(app, sock), _working(settings, AgentRuns(store, gateway, driver, vault)):
+        async with _serving(app, sock, store), _working(settings, AgentRuns(store, gateway, driver, vault)):
             if not settings.only_own_runs:
                 stack.callback(state.write_server_file(home, url, key).unlink, missing_ok=True)
             yield Running(url, key, notes)
@@ -90,7 +91,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _serving(app: Starlette, sock: socket.socket) -> AsyncIterator[None]:
+async def _serving(app: Starlette, sock: socket.socket, store: Store) -> AsyncIterator[None]:
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_CLOSING_SECONDS
     )
@@ -100,6 +101,7 @@ async def _serving(app: Starlette, sock: socket.socket) -> AsyncIterator[None]:
         try:
             yield
         finally:
+            store.announce_closing()
             server.should_exit = True
 
 
@@ -116,6 +118,11 @@ async def _driver(settings: Settings, home: Path) -> Driver:
     if not probe.works:
         raise CannotStart(f"commands cannot be isolated here: {probe.detail}", probe.remedy)
     return driver
+
+
+async def _closed(gateway: Gateway) -> None:
+    with anyio.CancelScope(shield=True):
+        await gateway.aclose()
 
 
 def _vault(home: Path) -> Vault:

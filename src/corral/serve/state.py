@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
+
 from corral.base import ids
 from corral.store import Store, StoreError, StoreInUse
 from corral.store.postgres import open_postgres
@@ -40,7 +42,8 @@ async def open_state(settings: Settings) -> AsyncIterator[tuple[Store, Path, lis
     try:
         yield store, home, notes
     finally:
-        await store.aclose()
+        with anyio.CancelScope(shield=True):
+            await store.aclose()
 
 
 def _private(directory: Path) -> Path:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 import anyio
+import anyio.lowlevel
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -47,6 +48,8 @@ class Store:
         self._writer = Writer(database, self._advance)
         self._follower: asyncio.Task[None] | None = None
         self._version = 0
+        self.closing = False
+        """Whether those who follow changes should stop."""
         self._moved = asyncio.Event()
 
     @property
@@ -123,15 +126,27 @@ class Store:
         return self._version
 
     async def wait(self, after: int, timeout: float) -> int:
-        """The last version known, as soon as it is above `after`; or after `timeout` seconds, whatever it is then."""
+        """The last version known, as soon as it is above `after`; or after `timeout` seconds, whatever it is then.
+
+        Once the store is `closing`, it does not wait any more.
+        """
+        await anyio.lowlevel.checkpoint()
         with anyio.move_on_after(timeout):
-            while self._version <= after:
+            while self._version <= after and not self.closing:
                 await self._moved.wait()
         return self._version
+
+    def announce_closing(self) -> None:
+        """Wake all who wait, and let none wait again: those who follow changes see `closing` and stop."""
+        self.closing = True
+        self._move()
 
     def _advance(self, version: int) -> None:
         if version > self._version:
             self._version = version
-            # A new event each time: whoever waits on the old one wakes, and nobody has to clear it.
-            moved, self._moved = self._moved, asyncio.Event()
-            moved.set()
+            self._move()
+
+    def _move(self) -> None:
+        # A new event each time: whoever waits on the old one wakes, and nobody has to clear it.
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()

@@ -84,7 +84,7 @@ async def output_sizes(conn: AsyncConnection, execution: str) -> dict[str, int]:
     """Bytes of each recorded output, by the step's key."""
     statement = (
         sa.select(steps.c.key, steps.c.output, stored.c.size)
-        .join(stored, sa.literal(blobs.STORED) + stored.c.sha256 == steps.c.output, isouter=True)
+        .join(stored, stored.c.sha256 == sa.func.substr(steps.c.output, len(blobs.STORED) + 1), isouter=True)
         .where(steps.c.execution == execution, steps.c.output.is_not(None))
     )
     rows = (await conn.execute(statement)).fetchall()

@@ -25,7 +25,7 @@ _TERMINAL = ("Succeeded", "Failed", "Cancelled")
 async def answer(services: Services, namespace: str, name: str, *, wait: float = ANSWER_WAIT) -> bytes:
     """The full text of the latest answer, held while a turn is pending. Raises Problem NotFound, Unavailable."""
     with anyio.move_on_after(wait):
-        while True:
+        while not services.store.closing:
             seen = services.store.version()
             stored = await get(services, AgentRun, namespace, name)
             if not await _pending(services, stored):
@@ -50,7 +50,7 @@ async def follow(services: Services, namespace: str, name: str, *, after: int = 
     """Each change of the run's steps and of the run, from the beginning or after a version, until it has ended."""
     stored = await get(services, AgentRun, namespace, name)
     shown = -1
-    while True:
+    while not services.store.closing:
         seen = services.store.version()
         async with services.store.read() as conn:
             current = await objects.get_uid(conn, stored.uid)
