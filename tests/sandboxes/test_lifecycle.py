@@ -20,7 +20,7 @@ from corral.sandboxes.records import FIRST_UID, Place, Record
 from sandboxes.boxes import ROOT, SMALL, run, sh, until
 
 PLATFORM = """
-import itertools, os, resource, signal, sys
+import ctypes, itertools, os, resource, signal, sys
 import anyio
 from corral.sandboxes import *
 from corral.sandboxes.drivers import bwrap
@@ -281,6 +281,21 @@ async def test_commands_leave_descriptors_for_the_platform(boxes: Driver, home: 
     await to_thread.run_sync(killed_platform, home, body)
     box = await boxes.adopt("box")
     assert box is not None and await box.state("c10") == "running"
+
+
+async def test_a_platform_that_orphans_are_left_to_has_no_zombies(boxes: Driver, home: Path) -> None:
+    """As PID 1 of a container."""
+    body = """
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    await driver.create(SandboxSpec(id="box", limits=limits))
+    await driver.destroy("box")
+    try:
+        await driver.create(SandboxSpec(id="wrong", limits=limits, working_dir="/a", secrets={"a/b": b""}))
+    except SandboxError:
+        children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
+        assert not children, children
+    """
+    await to_thread.run_sync(killed_platform, home, body)
 
 
 @pytest.fixture

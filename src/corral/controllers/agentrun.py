@@ -138,11 +138,19 @@ class AgentRuns:
                 log.warning("sandbox %s belongs to no run; deleting it", sandbox)
                 await self.driver.destroy(sandbox)
 
+    async def attend(self) -> None:
+        """Speak to the sandboxes of unfinished runs, which would end themselves if nobody did for hours."""
+        async with self.store.read() as conn:
+            unfinished = await executions.unfinished(conn, PROGRAM)
+        for run in unfinished:
+            await self.driver.adopt(run)
+
     async def sweep_for_ever(self, every: float = 60.0) -> None:
-        """Sweep now, and then every so many seconds."""
+        """Sweep now, and then every so many seconds, and attend to the sandboxes that stay."""
         while True:
             try:
                 await self.sweep()
+                await self.attend()
             except (SandboxError, OSError):
                 log.exception("the sweep of sandboxes failed; the next one tries again")
             await anyio.sleep(every)

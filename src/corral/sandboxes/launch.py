@@ -69,11 +69,13 @@ def launch(place: Place, record: Record, spec: SandboxSpec, secrets: Mapping[str
         if supervisor.Supervisor(place.path).ping(START_SECONDS) != started.pid:
             raise SandboxError("another process than the sandbox answers on its control socket")
         record.pid, record.started, record.boot = started.pid, processes.start_time(started.pid) or "", boot_id()
+        record.monitor = started.monitor
         place.save(record)
     except BaseException as error:
         for pid in (started.monitor, started.pid):
             if pid and (since := processes.start_time(pid)):
                 processes.end(pid, since)
+        record.monitor = started.monitor
         stop(place, record)
         if isinstance(error, (OSError, SandboxError)):
             raise SandboxError(f"the sandbox did not start: {_said(place.log) or error}") from error
@@ -93,7 +95,9 @@ def stop(place: Place, record: Record | None) -> None:
             pid = 0
         if pid and (since := processes.start_time(pid)):
             processes.end(pid, since)
-    cgroups.remove(record.cgroups if record is not None else ())
+    if record is not None:
+        cgroups.remove(record.cgroups)
+        processes.reap(record.monitor, "bwrap")
 
 
 def _shown(place: Place, record: Record, means: Means) -> list[str]:

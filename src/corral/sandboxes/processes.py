@@ -12,12 +12,19 @@ END_SECONDS = 20.0
 
 def start_time(pid: int) -> str | None:
     """When the process began, in the kernel's ticks: with the pid it names one process. None when it has ended."""
+    _, state, values = _status(pid)
+    return None if state in "ZXx" else values[18]
+
+
+def _status(pid: int) -> tuple[str, str, list[str]]:
+    """Name, state (`X`: there is none) and the values after it, the parent's pid first: see proc_pid_stat(5)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
-        return None
-    state, *values = text.rpartition(")")[2].split()
-    return None if state in "ZXx" else values[18]
+        return "", "X", []
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    state, *values = rest.split()
+    return name, state, values
 
 
 def end(pid: int, started: str) -> None:
@@ -35,6 +42,26 @@ def end(pid: int, started: str) -> None:
         if not waiter.poll(END_SECONDS * 1000):
             raise SandboxError(f"process {pid} did not end {END_SECONDS:.0f} s after it was killed")
     except ProcessLookupError:
+        return
+    finally:
+        os.close(fd)
+
+
+def reap(pid: int, name: str) -> None:
+    """Take the exit status of a process that was left to us, as to PID 1 of a container; others are not touched."""
+    found, _, values = _status(pid)
+    if found != name or int(values[0]) != os.getpid():
+        return
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        waiter = select.poll()
+        waiter.register(fd, select.POLLIN)
+        if waiter.poll(END_SECONDS * 1000):
+            os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
         return
     finally:
         os.close(fd)

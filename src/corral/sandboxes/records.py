@@ -42,6 +42,8 @@ class Record:
     """Of the supervisor; 0 while it is being started."""
     started: str = ""
     boot: str = ""
+    monitor: int = 0
+    """The pid of bwrap's own process outside."""
 
     def runs(self) -> bool:
         """Whether the supervisor lives."""

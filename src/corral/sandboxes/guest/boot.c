@@ -3,8 +3,8 @@
  *   sbx boot -x FD -i FD [-b NAME=PATH]... [-u UID] [-c FD]... -- bwrap ARGUMENTS...
  *     -x  the bwrap program, opened by the platform: its path need not be readable for the uid
  *     -i  the pid of the process that becomes bwrap is written here, and inherited by bwrap for its --info-fd
- *     -b  show the directory PATH as /tmp/NAME to bwrap, in a mount namespace of its own: for directories below ones that
- *         the uid may not pass, such as /root
+ *     -b  show the directory PATH as /tmp/NAME to bwrap, in a mount namespace of its own: for directories below ones
+ *         that the uid may not pass, such as /root
  *     -u  the host uid and gid of the sandbox, for a platform that is root
  *     -c  a cgroup.procs file to join
  */

@@ -304,7 +304,8 @@ void command_report(command *c) {
     if (got == (ssize_t)sizeof told) {
         if (told.pid > 0) c->main = told.pid;
         else if (!c->main) exited(c, 126, 0);
-        else exited(c, WIFEXITED(told.status) ? WEXITSTATUS(told.status) : 0, WIFSIGNALED(told.status) ? WTERMSIG(told.status) : 0);
+        else if (WIFSIGNALED(told.status)) exited(c, 0, WTERMSIG(told.status));
+        else exited(c, WEXITSTATUS(told.status), 0);
     } else {
         unwatch(c->report);
         close_fd(&c->report);

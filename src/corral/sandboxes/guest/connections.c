@@ -86,7 +86,8 @@ void connection_accept(void) {
     watch(fd, EPOLLIN, WATCH_CONNECTION, index);
 }
 
-static int put_frame(connection *n, char type, const void *head, uint32_t head_size, const void *body, uint32_t body_size) {
+static int put_frame(connection *n, char type, const void *head, uint32_t head_size, const void *body,
+                     uint32_t body_size) {
     uint32_t size = 1 + head_size + body_size;
     if (n->out_size + 4 + size > sizeof n->out) return -1;
     uint8_t *to = n->out + n->out_size;
@@ -130,7 +131,8 @@ void reply(int index, int fd, const char *text, size_t size) {
     }
     struct iovec data = {n->out, n->out_size};
     char control[CMSG_SPACE(sizeof(int))] = {0};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control};
+    message.msg_controllen = sizeof control;
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
@@ -149,8 +151,8 @@ static void tell_exit(int index) {
     connection *n = connections[index];
     const command *c = n->follows;
     char text[256];
-    int size = snprintf(text, sizeof text, "code=%d\nsignal=%d\ntimed_out=%d\nout_dropped=%llu\nerr_dropped=%llu\n", c->code,
-                        c->signal, c->timed_out, (unsigned long long)c->stream[0].dropped,
+    int size = snprintf(text, sizeof text, "code=%d\nsignal=%d\ntimed_out=%d\nout_dropped=%llu\nerr_dropped=%llu\n",
+                        c->code, c->signal, c->timed_out, (unsigned long long)c->stream[0].dropped,
                         (unsigned long long)c->stream[1].dropped);
     for (int i = 0; i < size; i++)
         if (text[i] == '\n') text[i] = 0;

@@ -118,7 +118,8 @@ static void prepare(void) {
     umask(022);
     fcntl(ordered.control, F_SETFL, O_NONBLOCK);
     struct rlimit files;
-    require(getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > 2 * SPARE_FILES, "too few open files are allowed");
+    require(getrlimit(RLIMIT_NOFILE, &files) == 0, "the limit of open files cannot be read");
+    require(files.rlim_cur > 2 * SPARE_FILES, "too few open files are allowed");
     most_files = (int)files.rlim_cur;
     for (int i = 1; i < NSIG; i++) signal(i, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
@@ -137,7 +138,7 @@ static void prepare(void) {
 static void reap(void) {
     struct signalfd_siginfo got;
     while (read(signals, &got, sizeof got) == (ssize_t)sizeof got)
-        if (got.ssi_signo == SIGTERM && got.ssi_pid == 0) _exit(0); /* from outside the pid namespace: a service stops */
+        if (got.ssi_signo == SIGTERM && got.ssi_pid == 0) _exit(0); /* from outside the pid namespace */
     while (waitpid(-1, NULL, WNOHANG) > 0);
 }
 
@@ -169,7 +170,8 @@ int init(void) {
     prepare();
     for (;;) {
         int64_t now = now_ms();
-        int64_t next = sooner(sooner(commands_tick(now), memory_tick(now)), sooner(connections_tick(now), unattended(now)));
+        int64_t next = sooner(commands_tick(now), memory_tick(now));
+        next = sooner(next, sooner(connections_tick(now), unattended(now)));
         int64_t wait = next ? next - now : -1;
         if (next && wait < 1) wait = 1;
         int count = epoll_wait(epoll, events, 64, wait > 60000 ? 60000 : (int)wait);

@@ -66,7 +66,9 @@ static void say(int connection, int fd, const char *format, ...) {
     reply(connection, fd, text, (size_t)size);
 }
 
-static void refuse(int connection, const char *code, const char *text) { say(connection, -1, "err\n%s\n%s\n", code, text); }
+static void refuse(int connection, const char *code, const char *text) {
+    say(connection, -1, "err\n%s\n%s\n", code, text);
+}
 
 static void start(int connection, request *asked) {
     const char *code, *text;

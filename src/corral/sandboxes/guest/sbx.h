@@ -2,7 +2,7 @@
  *
  * Wire (unix stream socket, one operation a connection): u32le length | u8 type | payload.
  *   to us    Q  request: operation NUL (key=value NUL)...
- *   from us  R  reply: "ok" NUL (key=value NUL)...  or  "err" NUL code NUL text NUL; an opened file comes with it as SCM_RIGHTS
+ *   from us  R  reply: "ok" NUL (key=value NUL)...  or  "err" NUL code NUL text NUL; an opened file comes as SCM_RIGHTS
  *            o e  output: u64le offset, bytes      x  exit: (key=value NUL)...
  * Codes: refused (a wrong request), absent (no such command), lost (a command of an earlier supervisor that did not
  * end under it), full, errno (the text is its number).
