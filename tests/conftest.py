@@ -1,11 +1,14 @@
 """What tests of all rooms share: the event loop's kind, and a store on each database."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from corral.sandboxes import DriverSettings
+from corral.sandboxes.drivers.bwrap import create_driver
 from corral.store import Store
 from corral.store.postgres import open_postgres
 from corral.store.sqlite import open_sqlite
@@ -37,6 +40,21 @@ def postgres() -> Iterator[Server]:
         yield server
     finally:
         server.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sandboxes_end(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Sandboxes outlive the platform that made them, so those of failed tests would outlive the tests."""
+    yield
+    for directory in tmp_path_factory.getbasetemp().rglob("sandboxes"):
+        if directory.is_dir() and "workspace" not in directory.parts:
+            asyncio.run(_destroy_all(directory))
+
+
+async def _destroy_all(directory: Path) -> None:
+    driver = create_driver(DriverSettings(directory=str(directory)))
+    async for sandbox in driver.list():
+        await driver.destroy(sandbox)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -134,3 +134,29 @@ async def test_secrets_are_files_of_the_sandbox_and_shown_to_nobody(tmp_path: Pa
     for file in home.rglob("*"):
         if file.is_file():
             assert value.encode() not in file.read_bytes(), file
+
+
+async def test_setup_runs_once_in_the_working_directory_before_the_model(tmp_path: Path) -> None:
+    async with house(tmp_path / "home") as here:
+        await here.agent(workingDir="/project/src", setup="pwd > where; echo ready >> ready")
+        status, steps, answer = await here.finished(script(shell("cat where ready; pwd")), keepAlive=False)
+    assert answer.split() == ["exit", "code", "0", "/project/src", "ready", "/project/src"]
+    assert [step["name"] for step in steps[:3]] == ["sandbox", "setup", "model"]
+    assert status["turns"][0]["toolCalls"] == 1
+
+
+async def test_a_setup_that_fails_ends_the_run_before_any_model_call(tmp_path: Path) -> None:
+    async with house(tmp_path / "home") as here:
+        await here.agent(setup="echo no compiler >&2; exit 4")
+        status, steps, _ = await here.finished("go")
+    assert (status["phase"], status["reason"]) == ("Failed", "SetupFailed")
+    assert "no compiler" in status["message"]
+    assert [step["name"] for step in steps] == ["sandbox", "setup"]
+
+
+@pytest.mark.parametrize("path", ["workspace", "/", "/usr/x", "/a/../etc", "/a//b", "/tmp"])
+async def test_a_working_directory_is_the_runs_own(tmp_path: Path, path: str) -> None:
+    async with house(tmp_path / "home") as here:
+        refused = await here.post("agents", {"kind": "Agent", "metadata": {"name": "a"}, "spec": {"workingDir": path}})
+    assert refused.status_code == 422
+    assert refused.json()["details"]["causes"][0]["field"] == "spec.workingDir"

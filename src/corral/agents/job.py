@@ -42,6 +42,8 @@ class Job:
     max_tool_calls: int
     model: PinnedModel
     image: str
+    working_dir: str = "/workspace"
+    setup: str = ""
     env: dict[str, str] = field(default_factory=dict)
     secrets: list[PinnedSecret] = field(default_factory=list)
     keep_sandbox: bool = False

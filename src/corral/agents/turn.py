@@ -24,8 +24,9 @@ from .progress import Progress, TurnProgress
 from .prompt import system_prompt
 from .tooling import SHOWN_LIMIT, ToolCall, ToolOutcome, ToolSpec
 
-WORKING_DIRECTORY = "/workspace"
 _TEXT_SHOWN = 400
+_SETUP_TIMEOUT = 1800
+"""Seconds."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Conversation:
 
     def __init__(self, execution: Execution, job: Job, surroundings: Surroundings, progress: Progress) -> None:
         self._execution, self._job, self._around, self._progress = execution, job, surroundings, progress
-        self._system = system_prompt(job.system, WORKING_DIRECTORY)
+        self._system = system_prompt(job.system, job.working_dir)
         self._tools = [tool.declaration() for tool in surroundings.tools.values()]
         self._messages: list[Message] = []
         self._measured: tuple[int, int] | None = None
@@ -55,6 +56,8 @@ class Conversation:
     async def run(self) -> Ending:
         """Answer the first prompt, and each message after it if the run is kept alive. Raises what steps raise."""
         await self._open_sandbox()
+        if self._job.setup and (failed := await self._set_up()):
+            return failed
         number, prompt, key = 1, self._job.prompt, "input"
         while True:
             ending = await self._turn(number, key, as_text(prompt))
@@ -70,6 +73,29 @@ class Conversation:
 
         step = await self._execution.step("sandbox", "sandbox", create, effect="idempotent")
         self._progress.sandbox = str(step.detail.get("sandbox", ""))
+
+    async def _set_up(self) -> Ending | None:
+        """Run the agent's setup, once; an Ending if it fails."""
+        shell = self._around.tools["shell"]
+        arguments = {"command": self._job.setup, "timeout_seconds": _SETUP_TIMEOUT}
+
+        async def act() -> Result:
+            outcome = await self._run_tool(shell, "setup", shell.name, arguments)
+            return Result({"text": outcome.text, "exitCode": outcome.detail.get("exitCode")}, detail=outcome.detail)
+
+        step = await self._execution.step(
+            "setup",
+            "setup",
+            act,
+            effect=shell.effect,
+            interrupted=shell.interrupted,
+            detail={"tool": shell.name, **shell.shown(arguments)},
+        )
+        if step.output["exitCode"] == 0:
+            return None
+        return Ending(
+            "failed", "SetupFailed", f"the agent's setup failed: {text.clip(step.output['text'], _TEXT_SHOWN)}"
+        )
 
     async def _turn(self, number: int, key: str, prompt: str) -> Ending | None:
         """One prompt to its answer; an Ending only if the run must end without one."""

@@ -12,7 +12,7 @@ from corral.agents import tools
 from corral.agents.job import Job
 from corral.agents.progress import Progress
 from corral.agents.tooling import ToolSpec
-from corral.agents.turn import WORKING_DIRECTORY, Conversation, Surroundings
+from corral.agents.turn import Conversation, Surroundings
 from corral.base import clock, ids, money, plugins
 from corral.durable.execution import Execution
 from corral.durable.outcomes import Ending, StepFailed
@@ -169,7 +169,7 @@ class _Boxes:
     async def create(self) -> dict[str, Any]:
         image = HOST_IMAGE if self.job.image == DEFAULT_IMAGE else self.job.image
         spec = SandboxSpec(
-            id=self.run, image=image, working_dir=WORKING_DIRECTORY, env=self.job.env, secrets=self.secrets
+            id=self.run, image=image, working_dir=self.job.working_dir, env=self.job.env, secrets=self.secrets
         )
         try:
             self._box = await self.driver.create(spec)

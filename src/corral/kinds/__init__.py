@@ -10,7 +10,7 @@ from corral.base import plugins
 
 from ._meta import Condition, ObjectMeta
 from ._problem import Cause, Problem, Reason
-from ._resource import API_VERSION, Column, Resource, Spec, Status
+from ._resource import API_VERSION, Column, Resource, Spec, Status, Subresource
 from ._scheme import Scheme, parse
 
 _here = sys.modules[__name__]
@@ -28,6 +28,7 @@ __all__ = [
     "Scheme",
     "Spec",
     "Status",
+    "Subresource",
     "parse",
     "scheme",
 ]

@@ -38,6 +38,13 @@ class Column(NamedTuple):
     wide: bool = False
 
 
+class Subresource(NamedTuple):
+    """A part of an object with a path of its own below it, and what can be done there."""
+
+    name: str
+    verb: Literal["get", "create"] = "get"
+
+
 class Resource(Spec):
     """An object on the wire. A subclass says its plural, short names and columns; nothing else is registered."""
 
@@ -53,6 +60,12 @@ class Resource(Spec):
     """Whether creating an object again with the same spec is answered with the one that exists."""
     nested: ClassVar[bool] = True
     """Whether fields stand under `spec` and `status`; if not, they stand at the top."""
+    subresources: ClassVar[tuple[Subresource, ...]] = ()
+    """What else the kind's objects offer."""
+    categories: ClassVar[tuple[str, ...]] = ()
+    """Names for several kinds at once, such as `all` in `get all`."""
+    tools: ClassVar[tuple[str, ...]] = ()
+    """The MCP tools that clients of the API may offer for the kind."""
 
     api_version: str = API_VERSION
     kind: str = ""

@@ -15,7 +15,37 @@ def _short_enough(text: str) -> str:
     return text
 
 
+def _own_directory(path: str) -> str:
+    parts = path.split("/")
+    if not path.startswith("/") or path == "/" or any(part in ("", ".", "..") for part in parts[1:]) or "\x00" in path:
+        raise ValueError("is not a clean absolute path, such as /workspace")
+    if parts[1] in _SYSTEM:
+        raise ValueError(f"lies in /{parts[1]}, which belongs to the system")
+    return path
+
+
+_SYSTEM = {
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "proc",
+    "run",
+    "sbin",
+    "sys",
+    "tmp",
+    "usr",
+    "var",
+}
+
 USD = Annotated[Decimal, PlainSerializer(lambda amount: format(amount, "f"), return_type=str)]
+
+
+Family = Literal["haiku", "sonnet", "opus", "fable"]
 
 
 class Model(Spec):
@@ -25,6 +55,8 @@ class Model(Spec):
     """Nodus: the server chooses, with the operator's keys. OnDemand: the model that `name` says."""
     name: str = ""
     """The model id, such as anthropic/claude-sonnet-5-5 or local/small."""
+    families: Annotated[list[Family], Field(max_length=4)] | None = None
+    """With access Nodus: the families that the server may choose from; all of them when it is missing."""
 
 
 class EnvVar(Spec):
@@ -32,6 +64,15 @@ class EnvVar(Spec):
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
     value: Annotated[str, StringConstraints(max_length=32_768)] = ""
+
+
+class Continuity(Spec):
+    """What stays of a sandbox. A run keeps its files for the whole conversation, also over restarts of the server."""
+
+    mode: Literal["Snapshotted", "Ephemeral"] = "Snapshotted"
+    """Snapshotted: a sandbox that has to start again finds its files. Ephemeral: it would begin empty."""
+    state_dir: str = ""
+    """The directory that stays: the working directory, or one in it; the working directory when it is empty."""
 
 
 class AgentSpec(Spec):
@@ -43,6 +84,12 @@ class AgentSpec(Spec):
     """Which model answers."""
     image: Annotated[str, StringConstraints(max_length=512)] = "nodus/agent-tools"
     """What the sandbox's file system is made of."""
+    working_dir: Annotated[str, AfterValidator(_own_directory)] = "/workspace"
+    """Where commands start: a directory of the run's own, empty at first."""
+    continuity: Continuity = Continuity()
+    """What stays of the sandbox while the conversation goes on."""
+    setup: Annotated[str, StringConstraints(max_length=32_768)] = ""
+    """A shell command that prepares the sandbox, once, before the first model call; if it fails, so does the run."""
     env: Annotated[list[EnvVar], Field(max_length=256)] = []
     """Environment variables of every command."""
     secrets: Annotated[list[Name], Field(max_length=64)] = []
@@ -51,6 +98,8 @@ class AgentSpec(Spec):
     """The most output tokens of one model call."""
     max_tool_calls: Annotated[int, Field(ge=1, le=1000)] = 50
     """The most tool calls of one turn."""
+    max_parallel_agents: Annotated[int, Field(ge=0, le=32)] = 0
+    """A ceiling for subagents at once; 0 sets none."""
     per_run_max_cost_usd: Annotated[
         USD, Field(alias="perRunMaxCostUSD", ge=Decimal("0.01"), le=Decimal(1000), allow_inf_nan=False)
     ] = Decimal("1.00")
@@ -70,6 +119,8 @@ class Agent(Resource):
     """A setup for runs: instructions, a model, an environment and a spending limit."""
 
     plural = "agents"
+    categories = ("all",)
+    tools = ("apply", "delete", "set_state")
     columns = (
         Column("Name", "metadata.name"),
         Column("Model", "spec.model.name"),

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 from corral.base import clock
 
 from ._meta import Name, ObjectMeta
-from ._resource import Column, Resource, Spec, Status
+from ._resource import Column, Resource, Spec, Status, Subresource
 from .agent import Model
 
 INPUT_LIMIT = 256 * 1024
@@ -49,6 +49,8 @@ class AgentRunSpec(Spec):
     """Wait for messages after each answer, instead of finishing."""
     deadline: Annotated[datetime, BeforeValidator(_moment)] | None = None
     """When the run fails with DeadlineExceeded: RFC 3339 with an offset, or a duration from now, such as 30m."""
+    parallelism: Annotated[int, Field(ge=0, le=32)] = 0
+    """Subagents at once for this run; 0 is Auto."""
     state: Literal["Running", "Cancelled"] = "Running"
     """Cancelled: the run stops at once."""
 
@@ -123,6 +125,9 @@ class AgentRun(Resource):
     """One conversation with an Agent. It survives restarts by replaying what was recorded."""
 
     plural, short = "agentruns", ("ar",)
+    categories = ("all",)
+    subresources = (Subresource("answer"), Subresource("steps"), Subresource("messages", "create"))
+    tools = ("apply", "delete", "set_state", "wait", "record")
     columns = (
         Column("Name", "metadata.name"),
         Column("Agent", "spec.agent"),
@@ -135,7 +140,7 @@ class AgentRun(Resource):
         Column("Steps", "status.steps.total", wide=True),
         Column("Dispatches", "status.dispatches", wide=True),
     )
-    fixed = frozenset({"agent", "input", "model", "keepAlive", "deadline"})
+    fixed = frozenset({"agent", "input", "model", "keepAlive", "deadline", "parallelism"})
 
     metadata: ObjectMeta
     spec: AgentRunSpec

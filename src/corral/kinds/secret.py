@@ -63,6 +63,7 @@ class Secret(Resource):
     """Named values, encrypted at rest, that a sandbox gets as files."""
 
     plural = "secrets"
+    tools = ("apply", "delete")
     columns = (
         Column("Name", "metadata.name"),
         Column("Version", "status.version"),

@@ -40,6 +40,8 @@ async def create(services: Services, caller: Caller, tx: Tx, new: Stored, asked:
         max_tool_calls=agent.max_tool_calls,
         model=model,
         image=agent.image,
+        working_dir=agent.working_dir,
+        setup=agent.setup,
         env={variable.name: variable.value for variable in agent.env},
         secrets=await _secrets(tx.conn, new.namespace, agent),
         keep_sandbox=new.metadata.get("annotations", {}).get("corral.dev/keep-sandbox") == "true",
