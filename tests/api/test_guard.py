@@ -69,7 +69,7 @@ async def test_unknown_places_and_methods(here: House) -> None:
     for path in ("/", f"{PROJECT}/gadgets", f"{PROJECT}/events", "/apis/nodus.dev/v1/agents/x/y/z"):
         answer = await here.client.get(path)
         assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound"), path
-    answer = await here.client.put(f"{PROJECT}/agents/x", json={})
+    answer = await here.client.post(f"{PROJECT}/agents/x", json={})
     assert (answer.status_code, answer.json()["reason"]) == (405, "MethodNotAllowed")
     answer = await here.client.post("/apis/nodus.dev/v1/events", json={"kind": "Event"})
     assert answer.status_code in (405, 422)

@@ -193,3 +193,75 @@ async def test_admission_refuses_with_the_field_and_the_fix(here: House) -> None
         if field:
             assert refused.json()["details"]["causes"][0]["field"] == field
     assert (await here.client.get(f"{PROJECT}/agentruns")).json()["items"] == []
+
+
+async def test_a_json_patch_is_applied_and_checked(here: House) -> None:
+    await here.post("agents", agent("a"))
+
+    async def patch(*operations: Any) -> Any:
+        return await here.client.patch(
+            f"{PROJECT}/agents/a",
+            content=json.dumps(operations),
+            headers={"Content-Type": "application/json-patch+json"},
+        )
+
+    changed = await patch(
+        {"op": "test", "path": "/spec/maxTokens", "value": 8192},
+        {"op": "replace", "path": "/spec/maxTokens", "value": 2048},
+    )
+    assert changed.json()["spec"]["maxTokens"] == 2048
+    unfit = await patch({"op": "test", "path": "/spec/maxTokens", "value": 1})
+    assert (unfit.status_code, unfit.json()["reason"]) == (422, "Invalid")
+    for bad in ({"op": "fly"}, {"op": "add", "path": "no-slash", "value": 1}, 3):
+        refused = await patch(bad)
+        assert (refused.status_code, refused.json()["reason"]) == (400, "BadRequest"), refused.text
+    unknown = await patch({"op": "add", "path": "/spec/none", "value": 1})
+    assert unknown.json()["details"]["causes"][0]["field"] == "spec.none"
+
+
+async def test_put_replaces_the_whole_spec(here: House) -> None:
+    await here.post("agents", agent("a", {"x": "y"}, system="old", maxTokens=1))
+    put = await here.client.put(f"{PROJECT}/agents/a", json=agent("a", system="new"))
+    assert (put.status_code, put.json()["spec"]["system"], put.json()["spec"]["maxTokens"]) == (200, "new", 8192)
+    assert put.json()["metadata"]["labels"] == {"nodus.dev/created-by": "operator"}
+    other = await here.client.put(f"{PROJECT}/agents/a", json=agent("b"))
+    assert other.json()["reason"] == "FieldImmutable"
+    absent = await here.client.put(f"{PROJECT}/agents/none", json=agent("none"))
+    assert absent.status_code == 404
+
+
+async def test_a_dry_run_keeps_nothing_and_its_tag_guards_the_create(here: House) -> None:
+    await here.agent()
+    run = {"kind": "AgentRun", "metadata": {"name": "r"}, "spec": {"agent": "helper", "input": "hi"}}
+    path = f"{PROJECT}/agentruns"
+    dry = await here.client.post(path, json=run, params={"dryRun": "All"})
+    assert (dry.status_code, dry.json()["status"]["model"]) == (201, "scripted/default")
+    assert (await here.client.get(f"{path}/r")).status_code == 404
+    tag = {"If-Match": dry.headers["etag"]}
+    await here.patch("agents/helper", {"spec": {"system": "changed"}})
+    stale = await here.client.post(path, json=run, headers=tag)
+    assert (stale.status_code, stale.json()["reason"]) == (412, "PreconditionFailed")
+    again = await here.client.post(path, json=run, params={"dryRun": "All"})
+    created = await here.client.post(path, json=run, headers={"If-Match": again.headers["etag"]})
+    assert created.status_code == 201
+    before = (await here.client.get(f"{PROJECT}/agents/helper")).json()
+    tried = await here.client.patch(
+        f"{PROJECT}/agents/helper",
+        content='{"spec": {"system": "tried"}}',
+        params={"dryRun": "All"},
+        headers={"Content-Type": "application/merge-patch+json"},
+    )
+    assert tried.json()["spec"]["system"] == "tried"
+    assert (await here.client.get(f"{PROJECT}/agents/helper")).json() == before
+    refused = await here.client.post(path, json=run, params={"dryRun": "Some"})
+    assert refused.status_code == 400
+
+
+async def test_if_match_guards_changes(here: House) -> None:
+    await here.post("agents", agent("a"))
+    tag = (await here.client.get(f"{PROJECT}/agents/a")).headers["etag"]
+    await here.patch("agents/a", {"spec": {"system": "x"}})
+    deleted = await here.client.delete(f"{PROJECT}/agents/a", headers={"If-Match": tag})
+    assert (deleted.status_code, deleted.json()["reason"]) == (412, "PreconditionFailed")
+    tag = (await here.client.get(f"{PROJECT}/agents/a")).headers["etag"]
+    assert (await here.client.delete(f"{PROJECT}/agents/a", headers={"If-Match": tag})).status_code == 200

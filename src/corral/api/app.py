@@ -11,7 +11,7 @@ from corral import __version__
 from corral.kinds import Problem
 from corral.verbs.services import Services
 
-from . import objects, problems, runs
+from . import discovery, objects, openapi, problems, runs
 from .guard import Guard
 
 _ROOT = "/apis/nodus.dev/v1"
@@ -51,6 +51,8 @@ def create_app(services: Services, *, key_digest: str, loopback: bool) -> Starle
         Route("/healthz", healthz),
         Route("/readyz", readyz),
         Route("/auth/whoami", whoami),
+        *discovery.routes,
+        *openapi.routes,
         Route(_PROJECT + "/agentruns/{name}/answer", runs.answer),
         Route(_PROJECT + "/agentruns/{name}/steps", runs.steps),
         Route(_PROJECT + "/agentruns/{name}/messages", runs.messages, methods=["POST"]),
@@ -58,7 +60,7 @@ def create_app(services: Services, *, key_digest: str, loopback: bool) -> Starle
     for root in (_PROJECT, _ROOT):
         routes += [
             Route(root + "/{plural}", objects.collection, methods=["GET", "POST"]),
-            Route(root + "/{plural}/{name}", objects.one, methods=["GET", "PATCH", "DELETE"]),
+            Route(root + "/{plural}/{name}", objects.one, methods=["GET", "PUT", "PATCH", "DELETE"]),
         ]
     app = Starlette(
         routes=routes,

@@ -6,13 +6,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from corral.kinds import API_VERSION, Problem, Reason, Resource, parse, scheme
-from corral.verbs import objects
+from corral.verbs import objects, patches
 from corral.verbs.idempotency import Key
+from corral.verbs.listing import Query, listing
 from corral.verbs.services import Caller, Services
 
 from . import tables, watch
 
-MERGE_PATCH = "application/merge-patch+json"
+PATCHES = {
+    "application/merge-patch+json": patches.merging,
+    "application/json-patch+json": patches.operations,
+}
 
 
 def services(request: Request) -> Services:
@@ -51,15 +55,15 @@ async def collection(request: Request) -> Response:
     place = request.path_params.get("namespace", "" if cls.scope == "Org" else None)
     if query.get("watch") in ("true", "1"):
         return await _watch(request, cls, place)
-    page = await objects.listing(
-        services(request),
+    asked = Query(
         cls,
         place,
-        label_selector=query.get("labelSelector", ""),
-        field_selector=query.get("fieldSelector", ""),
-        limit=_number(query.get("limit"), "limit"),
-        continue_=query.get("continue", ""),
+        query.get("labelSelector", ""),
+        query.get("fieldSelector", ""),
+        _number(query.get("limit"), "limit"),
+        query.get("continue", ""),
     )
+    page = await listing(services(request), asked)
     metadata: dict[str, Any] = {"resourceVersion": str(page.version)}
     if page.continue_:
         metadata["continue"] = page.continue_
@@ -73,26 +77,40 @@ async def collection(request: Request) -> Response:
 
 
 async def one(request: Request) -> Response:
-    """GET, PATCH and DELETE of an object."""
+    """GET, PUT, PATCH and DELETE of an object."""
     cls, place, name = kind(request), namespace(request), request.path_params["name"]
-    if request.method == "PATCH":
-        content = request.headers.get("content-type", "").partition(";")[0].strip()
-        if content != MERGE_PATCH:
-            raise Problem(
-                Reason.UnsupportedMediaType, f"patches of {content!r} are not known", fix=f"Send {MERGE_PATCH}."
-            )
-        change = parse(await request.body())
-        return JSONResponse(await objects.patch(services(request), caller(request), cls, place, name, change))
+    if request.method in ("PUT", "PATCH"):
+        return await _change(request, cls)
     if request.method == "DELETE":
         await request.body()
-        last = await objects.delete(services(request), caller(request), cls, place, name)
+        last = await objects.delete(services(request), caller(request), cls, place, name, if_match=_if_match(request))
         details = {"kind": cls.plural, "name": name, "uid": last["metadata"]["uid"]}
         success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
         return JSONResponse(success)
     stored = await objects.get(services(request), cls, place, name)
+    headers = {"ETag": f'"{stored.version}"'}
     if tables.wanted(request.headers.get("accept", "")):
-        return JSONResponse(tables.table(cls, [objects.document(stored)], stored.version))
-    return JSONResponse(objects.document(stored))
+        return JSONResponse(tables.table(cls, [objects.document(stored)], stored.version), headers=headers)
+    return JSONResponse(objects.document(stored), headers=headers)
+
+
+async def _change(request: Request, cls: type[Resource]) -> Response:
+    content = request.headers.get("content-type", "").partition(";")[0].strip()
+    if request.method == "PATCH" and content not in PATCHES:
+        fix = f"Send {' or '.join(PATCHES)}."
+        raise Problem(Reason.UnsupportedMediaType, f"patches of {content!r} are not known", fix=fix)
+    how = patches.replacing if request.method == "PUT" else PATCHES[content]
+    shown = await objects.change(
+        services(request),
+        caller(request),
+        cls,
+        namespace(request),
+        request.path_params["name"],
+        how(parse(await request.body())),
+        dry_run=_dry_run(request),
+        if_match=_if_match(request),
+    )
+    return JSONResponse(shown, headers={"ETag": f'"{shown["metadata"]["resourceVersion"]}"'})
 
 
 async def _create(request: Request, cls: type[Resource]) -> Response:
@@ -101,8 +119,31 @@ async def _create(request: Request, cls: type[Resource]) -> Response:
     key = Key(caller(request).user, "POST", request.url.path, value) if value else None
     if "namespace" not in request.path_params and cls.scope == "Project":
         raise Problem(Reason.MethodNotAllowed, f"{cls.plural} are created in a project")
-    status, shown = await objects.create(services(request), caller(request), cls, namespace(request), body, key)
-    return JSONResponse(shown, status)
+    dry_run = _dry_run(request)
+    status, shown = await objects.create(
+        services(request),
+        caller(request),
+        cls,
+        namespace(request),
+        body,
+        None if dry_run else key,
+        dry_run=dry_run,
+        if_match=_if_match(request),
+    )
+    tag = objects.etag(shown) if dry_run else shown["metadata"]["resourceVersion"]
+    return JSONResponse(shown, status, {"ETag": f'"{tag}"'})
+
+
+def _dry_run(request: Request) -> bool:
+    value = request.query_params.get("dryRun", "")
+    if value not in ("", "All"):
+        raise Problem(Reason.BadRequest, f"the query parameter dryRun is {value!r}", fix="Send dryRun=All, or none.")
+    return value == "All"
+
+
+def _if_match(request: Request) -> str | None:
+    value = request.headers.get("if-match")
+    return None if value in (None, "*") else value.strip().removeprefix("W/").strip('"')
 
 
 async def _watch(request: Request, cls: type[Resource], place: str | None) -> Response:

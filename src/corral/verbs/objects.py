@@ -1,32 +1,24 @@
-"""Create, get, list, patch and delete objects of any kind."""
+"""Create, get, change and delete objects of any kind."""
 
-import base64
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from corral.base import ids
-from corral.base.mergepatch import merge
 from corral.kinds import Cause, Problem, Reason, Resource, scheme
-from corral.store import Tx, objects, position
+from corral.store import Tx, objects
 from corral.store.objects import Gone, NameTaken, Stored, VersionConflict
 
-from . import admission, selectors
+from . import admission
 from .idempotency import Key, once
+from .patches import Change
 from .services import Caller, Services
+
+T = TypeVar("T")
 
 CREATED_BY = "nodus.dev/created-by"
 _SERVER_SET = {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"}
-
-
-@dataclass(frozen=True)
-class Page:
-    """A part of a collection, and where the next begins."""
-
-    items: list[dict[str, Any]]
-    version: int
-    continue_: str
 
 
 def document(stored: Stored) -> dict[str, Any]:
@@ -41,9 +33,21 @@ def document(stored: Stored) -> dict[str, Any]:
 
 
 async def create(
-    services: Services, caller: Caller, cls: type[Resource], namespace: str, body: bytes, key: Key | None = None
+    services: Services,
+    caller: Caller,
+    cls: type[Resource],
+    namespace: str,
+    body: bytes,
+    key: Key | None = None,
+    *,
+    dry_run: bool = False,
+    if_match: str | None = None,
 ) -> tuple[int, dict[str, Any]]:
-    """(201, the new object), or (200, the one that exists) when it has the same name and spec. Raises Problem."""
+    """(201, the new object), or (200, the one that exists) when it has the same name and spec. Raises Problem.
+
+    A dry run does all of it but keep it. `if_match` is the `etag` of such an answer: what would be made now must be the
+    same.
+    """
     asked = scheme.decode(body, cls)
     _writable(cls)
     new = _new(caller, asked, cls, namespace)
@@ -53,12 +57,51 @@ async def create(
         if existing is not None:
             return 200, _same(existing, new, cls)
         admitted = await admission.act(cls.__name__, "create")(services, caller, tx, replace(new), asked)
+        if if_match is not None and if_match != etag(document(admitted)):
+            text = f"what the {cls.__name__} {new.name!r} would be has changed since the dry run"
+            raise Problem(Reason.PreconditionFailed, text, fix="Look at a new dry run, and send its ETag.")
         try:
             return 201, await objects.create(tx, admitted)
         except NameTaken:
             raise _taken(cls, new.name) from None
 
+    if dry_run:
+        status, stored = await _tried(services, work)
+        return status, document(replace(stored, version=max(stored.version, 0)))
     return await once(services, key, body, work, document)
+
+
+def etag(wire: Mapping[str, Any]) -> str:
+    """Stands for what an object would be: its spec and what admission pinned, not when or under which uid."""
+    status = wire.get("status", {})
+    pinned = {name: status.get(name) for name in ("revision", "model", "cost")}
+    compiled = [wire["kind"], wire["metadata"].get("namespace"), wire.get("spec"), pinned]
+    return ids.digest(json.dumps(compiled, sort_keys=True).encode())
+
+
+class _Tried(Exception):
+    """Carries the result of a dry run out of the transaction, which it undoes."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+
+async def _tried(services: Services, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def tried(tx: Tx) -> None:
+        raise _Tried(await work(tx))
+
+    try:
+        await services.store.write(tried)
+    except _Tried as done:
+        result: T = done.result
+        return result
+    raise AssertionError("a dry run always ends by its exception")
+
+
+def _check_version(stored: Stored, if_match: str | None) -> None:
+    if if_match is not None and if_match != str(stored.version):
+        text = f"the {stored.kind} {stored.name!r} is at version {stored.version}, not {if_match}"
+        raise Problem(Reason.PreconditionFailed, text, fix="Read the object again and repeat the change.")
 
 
 async def get(services: Services, cls: type[Resource], namespace: str, name: str) -> Stored:
@@ -70,54 +113,40 @@ async def get(services: Services, cls: type[Resource], namespace: str, name: str
     return stored
 
 
-async def listing(
+async def change(
     services: Services,
+    caller: Caller,
     cls: type[Resource],
-    namespace: str | None,
+    namespace: str,
+    name: str,
+    how: Change,
     *,
-    label_selector: str = "",
-    field_selector: str = "",
-    limit: int | None = None,
-    continue_: str = "",
-) -> Page:
-    """Objects of the kind that fit the selectors, in order of project and name. Raises Problem."""
-    labels, fields = selectors.labels(label_selector), selectors.fields(field_selector)
-    after = _position(continue_) if continue_ else None
-    found: list[Stored] = []
-    async with services.store.read() as conn:
-        version = await position(conn)
-        while True:
-            want = None if limit is None else limit + 1 - len(found)
-            batch = await objects.listing(conn, cls.__name__, namespace, after=after, limit=want)
-            found += [stored for stored in batch if labels(wire := document(stored)) and fields(wire)]
-            if want is None or len(batch) < want or len(found) > (limit or 0):
-                break
-            after = (batch[-1].namespace, batch[-1].name)
-    more = limit is not None and len(found) > limit
-    page = found[:limit] if more else found
-    return Page([document(s) for s in page], version, _token(page[-1]) if more and page else "")
-
-
-async def patch(
-    services: Services, caller: Caller, cls: type[Resource], namespace: str, name: str, change: Any
+    dry_run: bool = False,
+    if_match: str | None = None,
 ) -> dict[str, Any]:
-    """The object that a merge patch makes of it, after the same checks as a new one. Raises Problem."""
+    """The object that a patch or a new document makes of it, after the same checks as a new one. Raises Problem."""
     _writable(cls)
-    if not isinstance(change, Mapping):
-        raise Problem(
-            Reason.BadRequest, "a merge patch is a JSON object", fix='Send such as {"spec": {"state": "Stopped"}}.'
-        )
 
     async def work(tx: Tx) -> Stored:
         old = await objects.get(tx.conn, cls.__name__, namespace, name)
         if old is None:
             raise missing(cls, namespace, name)
-        return await _change(services, caller, tx, cls, old, merge(_editable(old), change))
+        _check_version(old, if_match)
+        new = await _change(services, caller, tx, cls, old, how(_editable(old)))
+        return replace(new, version=old.version) if dry_run else new
 
-    return document(await services.store.write(work))
+    return document(await (_tried(services, work) if dry_run else services.store.write(work)))
 
 
-async def delete(services: Services, caller: Caller, cls: type[Resource], namespace: str, name: str) -> dict[str, Any]:
+async def delete(
+    services: Services,
+    caller: Caller,
+    cls: type[Resource],
+    namespace: str,
+    name: str,
+    *,
+    if_match: str | None = None,
+) -> dict[str, Any]:
     """Remove the object and what goes with it; the answer is its last state. Raises Problem NotFound."""
     _writable(cls)
 
@@ -125,6 +154,7 @@ async def delete(services: Services, caller: Caller, cls: type[Resource], namesp
         old = await objects.get(tx.conn, cls.__name__, namespace, name)
         if old is None:
             raise missing(cls, namespace, name)
+        _check_version(old, if_match)
         await admission.act(cls.__name__, "delete")(services, caller, tx, old)
         return await objects.delete(tx, old)
 
@@ -144,7 +174,8 @@ async def _change(
 ) -> Stored:
     expected = wanted.get("metadata", {}).get("resourceVersion") if isinstance(wanted.get("metadata"), dict) else None
     asked = scheme.decode(json.dumps(wanted), cls)
-    new = replace(old, metadata=_metadata(asked, old.metadata), spec=_spec(asked))
+    name = asked.wire()["metadata"].get("name", old.name)
+    new = replace(old, name=name, metadata=_metadata(asked, old.metadata), spec=_spec(asked))
     _check_fixed(cls, old, new)
     admitted = await admission.act(cls.__name__, "update")(services, caller, tx, old, new, asked)
     try:
@@ -228,15 +259,3 @@ def _check_fixed(cls: type[Resource], old: Stored, new: Stored) -> None:
 def _writable(cls: type[Resource]) -> None:
     if not cls.writable:
         raise Problem(Reason.MethodNotAllowed, f"{cls.plural} are written by the server only")
-
-
-def _token(stored: Stored) -> str:
-    return base64.urlsafe_b64encode(json.dumps([stored.namespace, stored.name]).encode()).decode()
-
-
-def _position(token: str) -> tuple[str, str]:
-    try:
-        namespace, name = json.loads(base64.urlsafe_b64decode(token))
-    except ValueError:
-        raise Problem(Reason.Expired, "the continue token is not valid", fix="List again from the beginning.") from None
-    return str(namespace), str(name)
