@@ -62,9 +62,9 @@ class House:
 
 
 @asynccontextmanager
-async def house(home: Path, database: str | None = None) -> AsyncIterator[House]:
-    """A server with the scripted model; `database` is a Postgres URL."""
-    async with serve.running(serve.Settings(home=home, model="scripted/default", database=database)) as server:
+async def house(home: Path, database: str | None = None, model: str = "scripted/default") -> AsyncIterator[House]:
+    """A server with the scripted model, or another default one; `database` is a Postgres URL."""
+    async with serve.running(serve.Settings(home=home, model=model or None, database=database)) as server:
         async with httpx2.AsyncClient(
             base_url=server.url, headers={"Authorization": f"Bearer {server.key}"}, trust_env=False, timeout=60
         ) as client:

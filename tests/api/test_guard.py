@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from corral.kinds import Reason
 from house import PROJECT, House, house
+
+ERRORS = (Path(__file__).parents[2] / "docs" / "errors.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -73,3 +76,15 @@ async def test_unknown_places_and_methods(here: House) -> None:
     assert (answer.status_code, answer.json()["reason"]) == (405, "MethodNotAllowed")
     answer = await here.client.post("/apis/nodus.dev/v1/events", json={"kind": "Event"})
     assert answer.status_code in (405, 422)
+
+
+async def test_every_reason_is_explained_where_its_status_points(here: House) -> None:
+    refused = await here.client.get(f"{PROJECT}/agents/none")
+    docs = refused.json()["docs"]
+    assert docs == f"{str(here.client.base_url).rstrip(chr(47))}/docs/errors/NotFound"
+    page = await here.client.get(docs, headers={"Authorization": ""})
+    assert page.text.startswith("NotFound (HTTP 404)")
+    for reason in Reason:
+        assert f"| `{reason.name}` | {reason.code} | {reason.meaning} |" in ERRORS
+        assert (await here.client.get(f"/docs/errors/{reason.name}")).status_code == 200
+    assert (await here.client.get("/docs/errors/None")).status_code == 404

@@ -182,7 +182,7 @@ async def test_admission_refuses_with_the_field_and_the_fix(here: House) -> None
         ({"agent": "stopped"}, "AgentStopped", ""),
         ({"deadline": "2020-01-01T00:00:00Z"}, "Invalid", "spec.deadline"),
         ({"deadline": "2099-01-01T00:00:00"}, "Invalid", "spec.deadline"),
-        ({"model": {"access": "OnDemand"}}, "Invalid", "spec.model.name"),
+        ({"model": {"access": "OnDemand"}}, "Invalid", "spec.model"),
         ({"model": {"access": "OnDemand", "name": "nobody/none"}}, "Invalid", "spec.model.name"),
         ({"model": {"access": "OnDemand", "name": "anthropic/claude-sonnet-5-5"}}, "Invalid", "spec.model.name"),
     ]
@@ -265,3 +265,13 @@ async def test_if_match_guards_changes(here: House) -> None:
     assert (deleted.status_code, deleted.json()["reason"]) == (412, "PreconditionFailed")
     tag = (await here.client.get(f"{PROJECT}/agents/a")).headers["etag"]
     assert (await here.client.delete(f"{PROJECT}/agents/a", headers={"If-Match": tag})).status_code == 200
+
+
+async def test_a_long_list_is_the_same_in_pieces(here: House) -> None:
+    for index in range(450):
+        await here.post("agents", agent(f"a{index:03}"))
+    whole = (await here.client.get(f"{PROJECT}/agents")).json()
+    assert [item["metadata"]["name"] for item in whole["items"]] == [f"a{index:03}" for index in range(450)]
+    table = await here.client.get(f"{PROJECT}/agents", headers={"Accept": "application/json;as=Table"})
+    assert [row["cells"][0] for row in table.json()["rows"]] == [f"a{index:03}" for index in range(450)]
+    assert table.json()["metadata"]["resourceVersion"] == whole["metadata"]["resourceVersion"]

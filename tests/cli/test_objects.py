@@ -206,6 +206,9 @@ def test_a_second_server_of_the_same_home_is_refused(server: Corral) -> None:
 
 
 def test_projects(server: Corral) -> None:
+    missing = server("apply", "-p", "other", "-f", "-", stdin=AGENT.format(name="elsewhere"), code=1)
+    assert "corral create project other" in missing.err
+    assert server("create", "project", "other").out == "project/other created\n"
     server("apply", "-p", "other", "-f", "-", stdin=AGENT.format(name="elsewhere"))
     assert "Error (NotFound)" in server("get", "agent/elsewhere", code=1).err
     inside = Corral(server.home, {"CORRAL_PROJECT": "other"})

@@ -145,7 +145,7 @@ def test_interrupted_when_the_server_is_gone(corral: Corral) -> None:
     # And it does, until it is cancelled: nothing of it must be left when the test ends.
     up = corral.start("up", "--port", "0", *MODEL)
     up.says("Corral serves")
-    (name,) = corral("get", "ar", "-o", "jsonpath={.metadata.name}").out.split()
+    (name,) = corral("get", "ar", "-o", "jsonpath={.items[*].metadata.name}").out.split()
     corral("cancel", f"ar/{name}")
     corral("wait", f"ar/{name}", "--for=jsonpath={.status.phase}=Cancelled", "--timeout=60s")
     sandboxes = corral.home / "corral" / "sandboxes"

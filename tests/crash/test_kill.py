@@ -92,6 +92,21 @@ def test_killed_during_a_model_call(corral: Platform, model: str) -> None:
     assert total <= Decimal(status["cost"]["limitUSD"])
 
 
+def test_killed_during_a_call_on_the_users_own_key(corral: Platform, model: str) -> None:
+    path = "/apis/nodus.dev/v1/namespaces/default"
+    secret = {"kind": "Secret", "metadata": {"name": "own"}, "spec": {"stringData": {"KEY": "sk-own"}}}
+    assert corral.api("POST", f"{path}/secrets", json=secret).status_code == 201
+    own = {"access": "BYOK", "name": "claude-sonnet-5-5", "apiKeySecret": "own"}
+    name = corral.create("go [[fake:delay=30]]", model=own)
+    corral.step(name, "turn-1.model-1", "Started")
+    corral.kill()
+    corral.start()
+    status = corral.phase(name, "Succeeded", "Failed", "Waiting")
+    assert (status["phase"], status["reason"]) == ("Waiting", "NeedsResolution")
+    assert "turn-1.model-1" in status["message"]
+    assert status["cost"]["totalUSD"] == "0.00"
+
+
 def test_completed_steps_are_not_repeated_after_a_kill(corral: Platform, model: str) -> None:
     name = corral.create("go [[fake:tool_calls=4]] [[fake:command=echo {n} >> log; cat log; sleep 0.4]]")
     for killed in range(3):

@@ -1,13 +1,19 @@
 """Recorded steps: replayed and never repeated, fenced, and paid for before they run."""
 
+from collections.abc import Iterator
+from functools import partial
+
 import anyio
 import pytest
+from anyio import to_thread
 
 from bench import Bench
 from corral.durable import inbox
 from corral.durable.execution import Execution
 from corral.durable.outcomes import Ending, OutcomeUnknown, Result, StepFailed
 from corral.store import executions, journal
+from corral.store.postgres import open_postgres
+from postgres import Server
 
 DONE = Ending("succeeded")
 
@@ -275,3 +281,45 @@ async def test_a_claim_that_was_taken_over_writes_nothing(bench: Bench) -> None:
     assert row.reason == "NeedsResolution"
     step = (await steps_of(bench, execution))[0]
     assert (step.state, step.output) == ("Started", None)
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """A Postgres that a test may stop."""
+    server = Server()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+async def test_runs_go_on_after_the_database_was_away(own_server: Server) -> None:
+    ran: list[str] = []
+    go = anyio.Event()
+
+    async def body(execution: Execution) -> Ending:
+        async def act(name: str) -> Result:
+            ran.append(name)
+            if name == "second":
+                await go.wait()
+            return Result(name)
+
+        for name in ("first", "second", "third"):
+            await execution.step(name, "tool", partial(act, name), effect="idempotent")
+        return DONE
+
+    async with open_postgres(own_server.database()) as store:
+        bench = Bench(store)
+        async with bench.working(body):
+            execution = await bench.submit()
+            with anyio.fail_after(30):
+                while "second" not in ran:
+                    await anyio.sleep(0.01)
+                await to_thread.run_sync(own_server.stop)
+                go.set()
+                await to_thread.run_sync(own_server.start)
+            row = await bench.until(execution, "succeeded", "failed")
+    assert row.state == "succeeded", row.message
+    assert ran.count("first") == 1
+    assert ran[-1] == "third"

@@ -8,25 +8,36 @@ from corral.gateway.call import Price
 
 
 @dataclass(frozen=True)
+class PinnedSecret:
+    """A version of a secret."""
+
+    uid: str
+    version: int
+
+
+@dataclass(frozen=True)
+class OwnKey:
+    """A key of the user's own: whose API it opens, and where it lies."""
+
+    protocol: str
+    secret: PinnedSecret
+    field: str
+
+
+@dataclass(frozen=True)
 class PinnedModel:
     """A model and its price on the day of admission."""
 
     id: str
     """With the provider, such as anthropic/claude-sonnet-5-5."""
     price: Price
+    own: OwnKey | None = None
+    """Set when the calls go on the user's own account: nothing is charged, and an interrupted call needs a person."""
 
     @property
     def free(self) -> bool:
-        """Whether a call can cost nothing."""
-        return not any(asdict(self.price).values())
-
-
-@dataclass(frozen=True)
-class PinnedSecret:
-    """A version of a secret."""
-
-    uid: str
-    version: int
+        """Whether a call costs nobody anything, so that it may be repeated."""
+        return self.own is None and not any(asdict(self.price).values())
 
 
 @dataclass(frozen=True)
@@ -55,9 +66,15 @@ class Job:
     @classmethod
     def load(cls, record: dict[str, Any]) -> "Job":
         """The job that `record` wrote."""
-        model = PinnedModel(record["model"]["id"], Price(**record["model"]["price"]))
+        model = _model(record["model"])
         secrets = [PinnedSecret(**secret) for secret in record["secrets"]]
         return cls(**{**record, "model": model, "secrets": secrets})
+
+
+def _model(record: dict[str, Any]) -> PinnedModel:
+    own = record["own"]
+    key = OwnKey(own["protocol"], PinnedSecret(**own["secret"]), own["field"]) if own else None
+    return PinnedModel(record["id"], Price(**record["price"]), key)
 
 
 def as_text(prompt: Any) -> str:

@@ -129,7 +129,8 @@ class Conversation:
 
     async def _model(self, key: str) -> dict[str, Any]:
         request = Request(self._job.model.id, self._system, list(self._messages), self._tools, self._job.max_tokens)
-        reserve, _ = largest(request, self._job.model.price, self._measured)
+        model = self._job.model
+        reserve = 0 if model.own else largest(request, model.price, self._measured)[0]
         attempts: list[dict[str, Any]] = []
 
         async def act() -> Result:
@@ -153,10 +154,10 @@ class Conversation:
             key,
             "model",
             act,
-            effect="idempotent" if self._job.model.free else "external",
-            interrupted="again" if self._job.model.free else "charge",
+            effect="idempotent" if model.free else "external",
+            interrupted="again" if model.free else "park" if model.own else "charge",
             reserve=reserve,
-            detail={"model": self._job.model.id, "local": self._job.model.id.startswith("local/")},
+            detail={"model": model.id, "local": model.id.startswith("local/")},
         )
         self._learn(step, replayed=self._progress.turns[-1].model_calls == before)
         return dict(step.output)

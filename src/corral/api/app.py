@@ -1,17 +1,19 @@
 """The application: routes, and what guards them."""
 
+from dataclasses import replace
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from corral import __version__
 from corral.kinds import Problem
 from corral.verbs.services import Services
 
-from . import discovery, objects, openapi, problems, runs
+from . import auth, discovery, objects, openapi, pages, problems, runs
 from .guard import Guard
 
 _ROOT = "/apis/nodus.dev/v1"
@@ -29,33 +31,22 @@ async def readyz(request: Request) -> Response:
         return PlainTextResponse("ok\n", headers={"X-Nodus-Release": __version__})
 
 
-async def whoami(request: Request) -> Response:
-    """Who the key speaks for."""
-    return JSONResponse(
-        {
-            "kind": "User",
-            "user": objects.caller(request).user,
-            "email": "",
-            "org": "local",
-            "orgName": "local",
-            "role": "Owner",
-            "projects": ["default"],
-            "scopes": ["*"],
-        }
-    )
-
-
 def create_app(services: Services, *, key_digest: str, loopback: bool) -> Starlette:
-    """The ASGI application of a server whose key has that SHA-256."""
+    """The ASGI application of a server whose operator's key has that SHA-256."""
+    services = replace(services, operator_digest=key_digest)
     routes = [
         Route("/healthz", healthz),
         Route("/readyz", readyz),
-        Route("/auth/whoami", whoami),
+        *auth.routes,
+        *pages.routes,
+        Route("/docs/errors/{reason}", problems.explain),
         *discovery.routes,
         *openapi.routes,
         Route(_PROJECT + "/agentruns/{name}/answer", runs.answer),
         Route(_PROJECT + "/agentruns/{name}/steps", runs.steps),
         Route(_PROJECT + "/agentruns/{name}/messages", runs.messages, methods=["POST"]),
+        Route(_PROJECT + "/agentruns/{name}/team", runs.team_view),
+        Route(_PROJECT + "/agentruns/{name}/team-controls", runs.team_controls, methods=["POST"]),
     ]
     for root in (_PROJECT, _ROOT):
         routes += [
@@ -64,7 +55,7 @@ def create_app(services: Services, *, key_digest: str, loopback: bool) -> Starle
         ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, key_digest=key_digest, loopback=loopback)],
+        middleware=[Middleware(Guard, services=services, loopback=loopback)],
         exception_handlers={
             Problem: problems.on_problem,
             HTTPException: problems.on_http,

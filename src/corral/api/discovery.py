@@ -1,7 +1,7 @@
 """Discovery: which kinds the server has and what can be done with them, as Kubernetes clients ask before anything else.
 
-The paths and bodies are those of Kubernetes' APIGroupList and APIResourceList. The `x-nodus-mcp-*` members tell a client
-that offers the API to models over MCP which of its tools fit a kind. All of it follows from the kinds.
+The paths and bodies are those of Kubernetes' APIGroupList and APIResourceList. The `x-nodus-mcp-*` members tell a
+client that offers the API to models over MCP which of its tools fit a kind. All of it follows from the kinds.
 """
 
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ def verbs(cls: type[Resource]) -> list[str]:
 
 def states(cls: type[Resource]) -> list[str]:
     """What clients can set `spec.state` to; empty for kinds without it."""
-    spec = cls.model_fields["spec"].annotation if cls.nested else None
-    state = getattr(spec, "model_fields", {}).get("state")
+    spec = cls.model_fields.get("spec")
+    state = getattr(spec.annotation, "model_fields", {}).get("state") if spec else None
     return list(get_args(state.annotation)) if state else []
 
 

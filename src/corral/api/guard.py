@@ -3,7 +3,6 @@
 The key is asked for even on loopback: other users of the machine, and pages in a browser, reach loopback too.
 """
 
-import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,36 +12,45 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from corral.base import ids
 from corral.kinds import Problem, Reason
-from corral.verbs.services import Caller
+from corral.verbs import access
+from corral.verbs.services import Caller, Services
 
+from . import auth, pages
 from .problems import answer
 
 BODY_LIMIT = 1024 * 1024
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", *(route.path for route in (*auth.OPEN, *pages.routes))})
+NOBODY = Caller("")
+"""Who asks for what needs no key: may do nothing else."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 @dataclass(frozen=True)
 class Guard:
-    """ASGI middleware. `key_digest` is the SHA-256 of the key that opens the server."""
+    """ASGI middleware. Whoever passes it is the `caller` in the request's state."""
 
     app: ASGIApp
-    key_digest: str
+    services: Services
     loopback: bool
     """Whether the server listens on loopback only: then only loopback names are taken as Host."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
         request_id = f"req_{ids.new_uid().replace('-', '')[:20]}"
-        scope.setdefault("state", {}).update(request_id=request_id, caller=Caller("operator"))
+        state = scope.setdefault("state", {})
+        state.update(request_id=request_id, caller=NOBODY)
         headers = Headers(scope=scope)
-        problem = self._refusal(scope, headers)
-        app = self.app if problem is None else answer(problem, request_id)
+        problem = self._refusal(headers) or _unreadable(scope)
+        if problem is None and not _open(scope["path"]):
+            caller = await self._caller(headers.get("authorization", ""))
+            state["caller"] = caller or NOBODY
+            problem = None if caller else _no_key()
+        app = self.app if problem is None else answer(problem, scope)
         await app(scope, limited(receive), tagged(send, request_id))
 
-    def _refusal(self, scope: Scope, headers: Headers) -> Problem | None:
+    def _refusal(self, headers: Headers) -> Problem | None:
         host = (
             headers.get("host", "").rsplit(":", 1)[0] if not headers.get("host", "").endswith("]") else headers["host"]
         )
@@ -55,15 +63,29 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > BODY_LIMIT:
             return too_large()
-        if scope["path"] in OPEN_PATHS or self._opens(headers.get("authorization", "")):
-            return None
-        fix = 'Send "Authorization: Bearer KEY"; `eval "$(corral env)"` sets the key for the clients.'
-        return Problem(Reason.Unauthorized, "the request has no valid key", fix=fix)
+        return None
 
-    def _opens(self, authorization: str) -> bool:
+    async def _caller(self, authorization: str) -> Caller | None:
         scheme, _, key = authorization.partition(" ")
-        digest = ids.digest(key.strip().encode("utf-8", "replace"))
-        return scheme.lower() == "bearer" and hmac.compare_digest(digest, self.key_digest)
+        if scheme.lower() != "bearer":
+            return None
+        return await access.authenticate(self.services, ids.digest(key.strip().encode("utf-8", "replace")))
+
+
+def _unreadable(scope: Scope) -> Problem | None:
+    # No name holds a NUL, and PostgreSQL takes none: it would end as a fault there.
+    if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+        return Problem(Reason.BadRequest, "the address holds a NUL", fix="Leave out %00.")
+    return None
+
+
+def _no_key() -> Problem:
+    fix = 'Send "Authorization: Bearer KEY"; `eval "$(corral env)"` sets the key for the clients.'
+    return Problem(Reason.Unauthorized, "the request has no valid key: it is unknown, expired or revoked", fix=fix)
+
+
+def _open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith("/docs/")
 
 
 def too_large() -> Problem:

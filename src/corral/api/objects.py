@@ -11,7 +11,7 @@ from corral.verbs.idempotency import Key
 from corral.verbs.listing import Query, listing
 from corral.verbs.services import Caller, Services
 
-from . import tables, watch
+from . import lists, tables, watch
 
 PATCHES = {
     "application/merge-patch+json": patches.merging,
@@ -63,17 +63,16 @@ async def collection(request: Request) -> Response:
         _number(query.get("limit"), "limit"),
         query.get("continue", ""),
     )
-    page = await listing(services(request), asked)
+    page = await listing(services(request), caller(request), asked)
     metadata: dict[str, Any] = {"resourceVersion": str(page.version)}
     if page.continue_:
         metadata["continue"] = page.continue_
     if tables.wanted(request.headers.get("accept", "")):
-        shown = tables.table(cls, page.items, page.version)
+        shown = tables.table(cls, page.items)
         shown["metadata"] = metadata
-        return JSONResponse(shown)
-    return JSONResponse(
-        {"apiVersion": API_VERSION, "kind": f"{cls.__name__}List", "metadata": metadata, "items": page.items}
-    )
+        return lists.response(shown, "rows")
+    shown = {"apiVersion": API_VERSION, "kind": f"{cls.__name__}List", "metadata": metadata, "items": page.items}
+    return lists.response(shown, "items")
 
 
 async def one(request: Request) -> Response:
@@ -87,7 +86,7 @@ async def one(request: Request) -> Response:
         details = {"kind": cls.plural, "name": name, "uid": last["metadata"]["uid"]}
         success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
         return JSONResponse(success)
-    stored = await objects.get(services(request), cls, place, name)
+    stored = await objects.get(services(request), caller(request), cls, place, name)
     headers = {"ETag": f'"{stored.version}"'}
     if tables.wanted(request.headers.get("accept", "")):
         return JSONResponse(tables.table(cls, [objects.document(stored)], stored.version), headers=headers)
@@ -116,7 +115,7 @@ async def _change(request: Request, cls: type[Resource]) -> Response:
 async def _create(request: Request, cls: type[Resource]) -> Response:
     body = await request.body()
     value = request.headers.get("idempotency-key")
-    key = Key(caller(request).user, "POST", request.url.path, value) if value else None
+    key = Key(caller(request).principal, "POST", request.url.path, value) if value else None
     if "namespace" not in request.path_params and cls.scope == "Project":
         raise Problem(Reason.MethodNotAllowed, f"{cls.plural} are created in a project")
     dry_run = _dry_run(request)
@@ -157,13 +156,13 @@ async def _watch(request: Request, cls: type[Resource], place: str | None) -> Re
         bookmarks=query.get("allowWatchBookmarks") in ("true", "1"),
         as_table=tables.wanted(request.headers.get("accept", "")),
     )
-    await watch.check(services(request), asked)
-    return StreamingResponse(watch.events(services(request), asked), media_type="application/json")
+    await watch.check(services(request), caller(request), asked)
+    return StreamingResponse(watch.events(services(request), caller(request), asked), media_type="application/json")
 
 
 def _number(text: str | None, name: str) -> int | None:
     if not text or (name == "resourceVersion" and text == "0"):
         return None
-    if not text.isdigit() or len(text) > 18:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise Problem(Reason.BadRequest, f"the query parameter {name} is {text!r}, which is not a number")
     return int(text) or None

@@ -13,7 +13,7 @@ from corral import __version__
 from corral.base import ids
 from corral.kinds import API_VERSION
 
-from . import operations, schemas
+from . import paths, schemas
 
 INDEX = "/openapi/v3"
 PATH = f"{INDEX}/apis/{API_VERSION}"
@@ -29,7 +29,7 @@ def document() -> dict[str, Any]:
             "description": "Agents, their runs, and what they need, as objects of a Kubernetes-style API.",
         },
         "security": [{"key": []}],
-        "paths": operations.paths(),
+        "paths": paths.paths(),
         "components": {
             "schemas": schemas.components(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "A key of the server."}},

@@ -7,9 +7,9 @@ from typing import Any
 
 from corral.kinds import API_VERSION, Problem, Reason, Resource
 from corral.store import changes, objects, position
-from corral.verbs import selectors
+from corral.verbs import access, selectors
 from corral.verbs.objects import document
-from corral.verbs.services import Services
+from corral.verbs.services import Caller, Services
 
 from . import tables
 
@@ -29,8 +29,9 @@ class Watch:
     as_table: bool = False
 
 
-async def check(services: Services, watch: Watch) -> None:
-    """Refuse a position that has missed pruned changes. Raises Problem Expired."""
+async def check(services: Services, caller: Caller, watch: Watch) -> None:
+    """Refuse a position that has missed pruned changes. Raises Problem Expired, Forbidden."""
+    access.check(caller, watch.cls, "read", watch.namespace)
     selectors.labels(watch.label_selector)
     selectors.fields(watch.field_selector)
     if watch.after is None:
@@ -41,8 +42,8 @@ async def check(services: Services, watch: Watch) -> None:
             raise Problem(Reason.Expired, message, fix="List again, and watch from the list's resourceVersion.")
 
 
-async def events(services: Services, watch: Watch) -> AsyncIterator[bytes]:
-    """The lines of the stream. It ends when the client goes away, or the server."""
+async def events(services: Services, caller: Caller, watch: Watch) -> AsyncIterator[bytes]:
+    """The lines of the stream. It ends when the client goes away, or the server, or when the key is revoked."""
     labels, fields = selectors.labels(watch.label_selector), selectors.fields(watch.field_selector)
 
     def fits(wire: Mapping[str, Any]) -> bool:
@@ -51,34 +52,55 @@ async def events(services: Services, watch: Watch) -> AsyncIterator[bytes]:
     known: set[str] = set()
     after = watch.after
     if after is None:
-        after, existing = await _existing(services, watch)
+        after, existing = await _existing(services, caller, watch)
         for wire in filter(fits, existing):
             known.add(wire["metadata"]["uid"])
             # A table watch follows a table list, which has shown these already.
             if not watch.as_table:
                 yield _line(watch, "ADDED", wire)
-    while not services.store.closing:
-        seen = services.store.version()
-        async with services.store.read() as conn:
-            upto = await position(conn)
-            batch = await changes.since(conn, watch.cls.__name__, watch.namespace, after)
-        for change in batch:
-            after, uid, wire = change.version, change.stored.uid, document(change.stored)
+    while (news := await _news(services, caller, watch, after)) is not None:
+        for change in news.visible:
+            uid, wire = change.stored.uid, document(change.stored)
             if kind := _event(change.type, fits(wire), uid in known):
                 (known.discard if kind == "DELETED" else known.add)(uid)
                 yield _line(watch, kind, wire)
-        if batch:
+        after = news.upto
+        if news.more:
             continue
-        after = max(after, upto)
-        if await services.store.wait(seen, BOOKMARK_SECONDS) <= seen and watch.bookmarks:
+        if await services.store.wait(news.seen, BOOKMARK_SECONDS) <= news.seen and watch.bookmarks:
             metadata = {"resourceVersion": str(after)}
             yield _json("BOOKMARK", {"apiVersion": API_VERSION, "kind": watch.cls.__name__, "metadata": metadata})
 
 
-async def _existing(services: Services, watch: Watch) -> tuple[int, list[dict[str, Any]]]:
+@dataclass(frozen=True)
+class _News:
+    visible: list[changes.Change]
+    upto: int
+    """Everything up to this position has been read."""
+    more: bool
+    seen: int
+    """What was known before reading, to wait for what comes after."""
+
+
+async def _news(services: Services, caller: Caller, watch: Watch, after: int) -> _News | None:
+    """The next changes that the caller sees; None once the server ends or the key has been revoked."""
+    if services.store.closing:
+        return None
+    seen = services.store.version()
+    async with services.store.read() as conn:
+        if not await access.holds(conn, caller):
+            return None
+        upto = await position(conn)
+        batch = await changes.since(conn, watch.cls.__name__, watch.namespace, after)
+    visible = [change for change in batch if access.sees(caller, change.stored)]
+    return _News(visible, batch[-1].version if batch else max(after, upto), bool(batch), seen)
+
+
+async def _existing(services: Services, caller: Caller, watch: Watch) -> tuple[int, list[dict[str, Any]]]:
     async with services.store.read() as conn:
         upto = await position(conn)
-        return upto, [document(s) for s in await objects.listing(conn, watch.cls.__name__, watch.namespace)]
+        found = await objects.listing(conn, watch.cls.__name__, watch.namespace)
+    return upto, [document(stored) for stored in found if access.sees(caller, stored)]
 
 
 def _event(change: str, fits: bool, known: bool) -> str:

@@ -18,6 +18,11 @@ def new_suffix(length: int = 5) -> str:
     return "".join(secrets.choice(_SUFFIX) for _ in range(length))
 
 
+def new_key() -> str:
+    """A bearer key with 256 random bits."""
+    return f"nodus_{secrets.token_urlsafe(32)}"
+
+
 def digest(data: bytes) -> str:
     """The SHA-256 of the data as 64 lowercase hex digits."""
     return hashlib.sha256(data).hexdigest()

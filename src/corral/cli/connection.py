@@ -1,7 +1,7 @@
 """Which server the command line speaks to, with which key, in which project.
 
-The environment wins (CORRAL_URL, CORRAL_KEY); else a `corral up` that runs with the same home has left its address
-there.
+A context that is named wins (--context, CORRAL_CONTEXT), then CORRAL_URL and CORRAL_KEY, then the context in use; else
+a `corral up` that runs with the same home has left its address there.
 """
 
 import json
@@ -13,27 +13,41 @@ from typing import NamedTuple
 import anyio
 
 from corral.base.home import home
+from corral.cli import contexts
 from corral.cli.failures import Failure, usage
 from corral.sdk import ApiError, Client, Unreachable
 
 
 class Server(NamedTuple):
-    """Where a server is, and the key for it."""
+    """Where a server is, the key for it, and the project to work in unless another one is named."""
 
     url: str
     key: str
+    project: str = "default"
+    context: str = contexts.LOCAL
+    """The context that it is from, `local`, or empty when the environment says it."""
 
 
 def find() -> Server | None:
     """The server that is configured or runs here, or None."""
+    if name := os.environ.get("CORRAL_CONTEXT"):
+        return _of(name, contexts.load())
     if url := os.environ.get("CORRAL_URL"):
         key = os.environ.get("CORRAL_KEY", "")
         if not url.startswith(("http://", "https://")):
             raise usage(f"CORRAL_URL is {url!r}", "Set it to the server's address, such as http://127.0.0.1:8700.")
         if not key:
             raise usage("CORRAL_URL is set, but CORRAL_KEY is not", "Set CORRAL_KEY to your API key for that server.")
-        return Server(url, key)
-    return _running(home())
+        return Server(url, key, context="")
+    known = contexts.load()
+    return _of(known.current, known)
+
+
+def _of(name: str, known: contexts.Contexts) -> Server | None:
+    if name in ("", contexts.LOCAL):
+        return _running(home())
+    context = known.find(name)
+    return Server(context.url, contexts.key(name), context.project, name)
 
 
 def _running(directory: Path) -> Server | None:
@@ -56,17 +70,17 @@ def required() -> Server:
         raise Failure(
             f"no server is configured, and none runs with the home {home()}",
             reason="NoServer",
-            fix="Start one with `corral up`, or set CORRAL_URL and CORRAL_KEY.",
+            fix="Start one with `corral up`, log in to one with `corral login`, or set CORRAL_URL and CORRAL_KEY.",
         )
     return server
 
 
 def run(project: str, work: Callable[[Client], Awaitable[None]]) -> None:
-    """Do the work with a client of the server, and turn its errors into Failure."""
+    """Do the work with a client of the server, in the context's project if none is named; its errors become Failure."""
     server = required()
 
     async def connected() -> None:
-        async with Client(server.url, server.key, project) as client:
+        async with Client(server.url, server.key, project or server.project) as client:
             await work(client)
 
     anyio.run(translated, connected)

@@ -28,21 +28,29 @@ def as_yaml(document: Any) -> str:
     return text.rstrip("\n")
 
 
-def printer(output: str) -> Callable[[Sequence[dict[str, Any]]], str]:
+Printer = Callable[[Sequence[dict[str, Any]] | dict[str, Any]], str]
+"""Text for one object, or for several as a List."""
+
+
+def printer(output: str) -> Printer:
     """What turns objects into the text of `-o OUTPUT`. Raises Failure for a format that does not exist."""
     if output == "name":
-        return lambda items: "\n".join(f"{item['kind'].lower()}/{item['metadata']['name']}" for item in items)
+        return lambda found: "\n".join(map(_name, [found] if isinstance(found, dict) else found))
     if output == "json":
-        return lambda items: printing.as_json(_one(items))
+        return lambda found: printing.as_json(_document(found))
     if output == "yaml":
-        return lambda items: as_yaml(_one(items))
+        return lambda found: as_yaml(_document(found))
     if output.startswith("jsonpath="):
         template = jsonpath.compile(output.removeprefix("jsonpath="))
-        return lambda items: template(_one(items))
+        return lambda found: template(_document(found))
     raise usage(f"-o {output} is not an output format", f"Use -o {FORMATS}.")
 
 
-def _one(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    if len(items) == 1:
-        return items[0]
-    return {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": list(items)}
+def _name(item: dict[str, Any]) -> str:
+    return f"{item['kind'].lower()}/{item['metadata']['name']}"
+
+
+def _document(found: Sequence[dict[str, Any]] | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(found, dict):
+        return found
+    return {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": list(found)}

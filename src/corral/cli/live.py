@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from corral.base import clock
+from corral.cli import screen
 from corral.cli.printing import safe
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def opening(step: dict[str, Any]) -> list[Line]:
     return []
 
 
-def closing(step: dict[str, Any]) -> list[Line]:
-    """What is known of a step when it has ended."""
+def closing(step: dict[str, Any], *, whole: bool = False) -> list[Line]:
+    """What is known of a step when it has ended; `whole`: with the text of a last model call, which is the answer."""
     detail = step.get("detail") or {}
     if step["outcome"] != "Completed":
         why = f": {detail['error']}" if detail.get("error") else ""
@@ -44,7 +45,7 @@ def closing(step: dict[str, Any]) -> list[Line]:
     if step["name"] == "sandbox":
         return [Line(f"sandbox  ready in {_seconds(step)} ({detail.get('driver', 'unknown driver')})")]
     if step["name"] == "model":
-        return _model(step, detail)
+        return _model(step, detail, whole=whole)
     if step["name"] == "tool":
         return _tool(step, detail)
     return [Line(f"{step['name']:<8} {detail.get('key', '')}".rstrip())]
@@ -65,13 +66,13 @@ def _turn(step: dict[str, Any]) -> str:
     return f"{turn:<8}"
 
 
-def _model(step: dict[str, Any], detail: dict[str, Any]) -> list[Line]:
+def _model(step: dict[str, Any], detail: dict[str, Any], *, whole: bool) -> list[Line]:
     failed = len(detail.get("attempts") or [])
     again = f", after {failed} that failed" if failed else ""
     used = [detail.get("inputTokens"), detail.get("outputTokens")]
     tokens = "unknown tokens" if None in used else f"{used[0]} in / {used[1]} out tokens"
     lines = [Line(f"{_seconds(step)}, {tokens}, {usd(str(step.get('costUSD', '0.00')))}{again}")]
-    if detail.get("stop") == "tool_use" and (said := str(detail.get("text") or "").strip()):
+    if (whole or detail.get("stop") == "tool_use") and (said := str(detail.get("text") or "").strip()):
         lines += [Line(f"  {line}", "italic") for line in said.splitlines()]
     return lines
 
@@ -103,8 +104,9 @@ def _seconds(step: dict[str, Any]) -> str:
 class Live(AbstractContextManager["Live"]):
     """Shows steps in the order in which they start and end; on a terminal with colour and a sign of life."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+    def __init__(self, console: Console | None = None, *, whole: bool = False) -> None:
+        self._whole = whole
+        self._console = console or screen.console()
         self._opened: dict[str, str] = {}
         self._closed: set[str] = set()
         self._unfinished = ""
@@ -137,7 +139,7 @@ class Live(AbstractContextManager["Live"]):
             self._begin(key, self._opened[key] or ("running" if step["name"] == "tool" else step["name"]))
         if step["outcome"] != "Started" and key not in self._closed:
             self._closed.add(key)
-            lines = closing(step)
+            lines = closing(step, whole=self._whole)
             beginning = self._opened[key] if lines and not lines[0].text.startswith("  ") else ""
             if self._unfinished == key:
                 self._finish(lines[0] if beginning else Line(""))

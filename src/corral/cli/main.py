@@ -4,6 +4,7 @@ This is also the only place that turns an error into text and an exit code.
 """
 
 import difflib
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -18,6 +19,8 @@ from corral.cli import printing, verbs
 from corral.cli.failures import BUG, INTERRUPTED, Failure
 
 _HERE = Path(__file__).parent / "verbs"
+_ALIASES = {"api-resources": "kinds"}
+"""Verbs as users of other programs for this kind of API know them."""
 
 
 class Verbs(TyperGroup):
@@ -29,6 +32,7 @@ class Verbs(TyperGroup):
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
         """The verb of that name; ends with the nearest ones when there is none."""
+        cmd_name = _ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in (known := plugins.names(verbs)):
             near = " or ".join(difflib.get_close_matches(cmd_name, known))
             ctx.fail(f"There is no verb {cmd_name!r}." + (f" Did you mean {near}?" if near else ""))
@@ -39,12 +43,20 @@ class Verbs(TyperGroup):
             app.command(cmd_name, help=module.__doc__)(module.command)
         command = typer.main.get_command(app)
         command.name = cmd_name
+        _keep_examples(command)
         return command
 
     def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """The list in the help: one line each, read from the files."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, _first_line(name)) for name in self.list_commands(ctx)])
+
+
+def _keep_examples(command: Any) -> None:
+    """Lines of examples stay lines, where help is wrapped: `\\b` is how Click is told so."""
+    command.help = (command.help or "").replace("\nFor example:\n", "\n\b\nFor example:\n")
+    for below in getattr(command, "commands", {}).values():
+        _keep_examples(below)
 
 
 def _first_line(verb: str) -> str:
@@ -74,8 +86,14 @@ app = typer.Typer(
 @app.callback(epilog="`corral VERB --help` explains a verb.")
 def corral(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    context: str = typer.Option(
+        "", metavar="NAME", help="A server of `corral config list`, instead of the one in use. [env: CORRAL_CONTEXT]"
+    ),
 ) -> None:
     """Run AI agents, each in a sandbox of its own, on your machines."""
+    if context:
+        # The environment is where the connection looks, and what editors and other programs started here inherit.
+        os.environ["CORRAL_CONTEXT"] = context
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from corral import kinds
-from corral.cli.failures import usage
+from corral.cli.failures import Failure, usage
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -50,6 +50,15 @@ def read(source: str) -> list[dict[str, Any]]:
     if not documents:
         raise usage(f"{source} holds no object", "Write one with apiVersion, kind and metadata.name.")
     return documents
+
+
+def check(document: dict[str, Any]) -> None:
+    """Hold an object against this program's declarations. Raises Failure that names every wrong field."""
+    try:
+        kinds.scheme.decode(json.dumps(document))
+    except kinds.Problem as problem:
+        causes = [(cause.field, cause.message) for cause in problem.causes]
+        raise Failure(problem.message, reason=problem.reason.name, fix=problem.fix, causes=causes) from None
 
 
 def _texts(source: str) -> Iterator[tuple[str, str]]:

@@ -15,10 +15,24 @@ def safe(text: str) -> str:
     return printable(text.replace("\r\n", "\n")).replace("\r", "\\x0d")
 
 
+_STYLES = {"green": "32", "red": "31", "cyan": "36"}
+
+
+class Styled(str):
+    """Text that is safe already and carries its own colours."""
+
+
+def styled(text: str, colour: str) -> str:
+    """The text in a colour when stdout is a terminal that wants colours, else as it is."""
+    if not colour or not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return Styled(f"\x1b[{_STYLES[colour]}m{safe(text)}\x1b[0m")
+
+
 def out(text: str) -> None:
     """A line on stdout, as it is for programs, made safe for a terminal. Raises Failure when it cannot be written."""
     try:
-        sys.stdout.write((safe(text) if sys.stdout.isatty() else text) + "\n")
+        sys.stdout.write((safe(text) if sys.stdout.isatty() and not isinstance(text, Styled) else text) + "\n")
         sys.stdout.flush()
     except OSError as error:
         # What is still buffered would be tried again when the program ends.

@@ -16,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from corral.cli import printing
+from corral.cli import printing, screen
 
 _SECONDS_BETWEEN_LINES = 2.0
 _BYTES_FROM = 1_000_000
@@ -28,7 +28,7 @@ Report = Callable[[str, int, int, str], None]
 @contextmanager
 def shown() -> Iterator[Report]:
     """A function to report progress to, shown on stderr: bars on a terminal, else lines now and then."""
-    console = Console(stderr=True)
+    console = screen.console()
     if not console.is_terminal:
         yield lines()
         return

@@ -1,7 +1,7 @@
 """The objects that a command line names: `KIND/NAME`, `KIND NAME` or `KIND`."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
 from corral.cli.failures import usage
 from corral.kinds import Problem, Resource, scheme
@@ -50,3 +50,35 @@ def one(words: Sequence[str]) -> Target:
     if len(targets) != 1 or not targets[0].name:
         raise usage(f"{' '.join(words)!r} does not name one object", "Write KIND/NAME, such as agentrun/run-abc12.")
     return targets[0]
+
+
+def described(document: Mapping[str, Any]) -> Target:
+    """The object that a manifest describes; it may be without a name. Raises Failure for a kind that does not exist."""
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return Target(kind(str(document.get("kind") or "")), name if isinstance(name, str) else "")
+
+
+def named(document: Mapping[str, Any]) -> Target:
+    """The object that a manifest describes, by its name. Raises Failure when it has none."""
+    target = described(document)
+    if not target.name:
+        raise usage(f"a {target.kind.__name__} has no metadata.name", "Objects are found by name: give it one.")
+    return target
+
+
+def with_state(words: Sequence[str], state: str) -> list[Target]:
+    """The objects that the words name, whose kinds must know the state. Raises Failure with the kinds that do."""
+    found = parse(words)
+    for target in found:
+        if state not in _states(target.kind) or not target.name:
+            known = " or ".join(sorted(f"{cls.__name__.lower()}/NAME" for cls in scheme if state in _states(cls)))
+            raise usage(f"{target} cannot be {state}", f"Write {known}.")
+    return found
+
+
+def _states(cls: type[Resource]) -> tuple[str, ...]:
+    """The values of `spec.state`; none for kinds without it."""
+    spec = cls.model_fields.get("spec")
+    state = getattr(spec.annotation, "model_fields", {}).get("state") if spec else None
+    return get_args(state.annotation) if state else ()

@@ -13,13 +13,13 @@ from corral.agents.job import Job
 from corral.agents.progress import Progress
 from corral.agents.tooling import ToolSpec
 from corral.agents.turn import Conversation, Surroundings
-from corral.base import clock, ids, money, plugins
+from corral.base import clock, money, plugins
 from corral.durable.execution import Execution
-from corral.durable.outcomes import Ending, StepFailed
-from corral.gateway.router import Gateway, ModelNotAvailable
+from corral.durable.outcomes import MAX_COST_REACHED, NEEDS_RESOLUTION, Ending, StepFailed
+from corral.gateway.router import Gateway, ModelNotAvailable, Route
 from corral.kinds import scheme
 from corral.sandboxes import Driver, Sandbox, SandboxError, SandboxGone, SandboxSpec
-from corral.store import Store, Tx, blobs, executions, objects
+from corral.store import Store, Tx, blobs, events, executions, objects
 from corral.store.executions import Row
 from corral.store.objects import Stored
 from corral.store.vault import Vault
@@ -73,7 +73,7 @@ class AgentRuns:
 
         execution.observe = observe
         try:
-            route = self.gateway.resolve(job.model.id)
+            route = await self._route(job)
         except ModelNotAvailable as error:
             raise StepFailed("ModelUnavailable", f"{error.message}. {error.fix}") from error
         secrets = await self._secrets(job)
@@ -92,7 +92,9 @@ class AgentRuns:
         }
         stored = await self._write(tx, row.id, status)
         if stored is not None and row.state != "ready":
-            await _event(tx, stored, status)
+            bad = row.state == "failed" or row.reason in (NEEDS_RESOLUTION, MAX_COST_REACHED)
+            told = row.message or f"the run is {status['phase'].lower()}"
+            await events.note(tx, stored, row.reason or status["phase"], told, warning=bad)
 
     async def release(self, execution: str) -> None:
         """Delete the run's sandbox; its files stay if that was asked for."""
@@ -114,6 +116,16 @@ class AgentRuns:
             status["completionTime"] = moment
         await objects.update(tx, stored, status=status)
         return stored
+
+    async def _route(self, job: Job) -> Route:
+        if job.model.own is None:
+            return self.gateway.resolve(job.model.id)
+        own = job.model.own
+        async with self.store.read() as conn:
+            values = await self.vault.get(conn, own.secret.uid, own.secret.version)
+        if values is None or own.field not in values:
+            raise StepFailed("SecretGone", "the secret with the model's key was deleted before the run was done")
+        return self.gateway.own(job.model.id, values[own.field].decode("utf-8", "replace").strip())
 
     async def _secrets(self, job: Job) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
@@ -189,17 +201,3 @@ class _Boxes:
 def _cost(row: Row) -> dict[str, str]:
     cost = {"totalUSD": money.usd(row.spent), "heldUSD": money.usd(row.reserved)}
     return cost | ({"limitUSD": money.usd(row.cap)} if row.cap is not None else {})
-
-
-async def _event(tx: Tx, run: Stored, status: Mapping[str, Any]) -> None:
-    phase, reason = status["phase"], status["reason"]
-    bad = phase == "Failed" or reason in ("NeedsResolution", "MaxCostReached")
-    spec = {
-        "type": "Warning" if bad else "Normal",
-        "reason": reason or phase,
-        "message": status["message"] or f"the run is {phase.lower()}",
-        "lastTime": clock.rfc3339(clock.now()),
-        "involvedObject": {"kind": run.kind, "name": run.name, "namespace": run.namespace, "uid": run.uid},
-    }
-    name = f"{run.name[:200]}.{ids.new_suffix(10)}"
-    await objects.create(tx, Stored(ids.new_uid(), "Event", "", name, spec=spec, status={}))

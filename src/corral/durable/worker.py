@@ -9,13 +9,14 @@ import logging
 import socket
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol
 
 import anyio
 import anyio.abc
 
 from corral.base import ids
-from corral.store import Store, Tx, blobs, executions, journal
+from corral.store import Store, StoreError, Tx, blobs, executions, journal
 from corral.store.executions import Row
 
 from .execution import Execution
@@ -60,6 +61,7 @@ class Worker:
         self._since = since
         self._left: list[tuple[str, int]] = []
         self._releasing: set[str] = set()
+        self._strays: set[tuple[str, int]] = set()
         self._last_beat = 0.0
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -79,7 +81,12 @@ class Worker:
     async def _claims(self, tasks: anyio.abc.TaskGroup) -> None:
         seen = 0
         while True:
-            claimed = await self._claim()
+            try:
+                claimed = await self._claim()
+            except StoreError:
+                log.exception("worker %s could not claim; it tries again", self.id)
+                claimed = []
+                await anyio.sleep(self.beat)
             for row in claimed:
                 scope = self._active[row.id, row.epoch] = anyio.CancelScope()
                 tasks.start_soon(self._activate, row, scope)
@@ -104,12 +111,14 @@ class Worker:
         try:
             with scope:
                 await self._drive(program, row)
+            await self._settle(program, row.id)
         except anyio.get_cancelled_exc_class():
             self._left.append((row.id, row.epoch))
             raise
+        except StoreError:  # the journal says how far it is; a sweep gives the claim back for another activation
+            log.exception("run %s lost the database; it goes on when that is back", row.id)
         finally:
             del self._active[row.id, row.epoch]
-        await self._settle(program, row.id)
 
     async def _drive(self, program: Program, row: Row) -> None:
         async with self._store.read() as conn:
@@ -127,6 +136,8 @@ class Worker:
             ending = Ending("failed", failure.reason, failure.message)
         except ReplayMismatch as mismatch:
             ending = Ending("failed", "ReplayMismatch", str(mismatch))
+        except StoreError:
+            raise
         except Exception as error:  # a fault of ours must end one run, not the worker with all the others
             log.exception("run %s ended by an internal error", row.id)
             ending = Ending("failed", "InternalError", f"{type(error).__name__}: {error}")
@@ -207,9 +218,14 @@ class Worker:
             claims = list(self._active)
             self._interrupt(await executions.lost(conn, claims) if claims else [])
             held = await executions.held(conn, self.id)
+            strays = set(await executions.claimed(conn, self.id)) - set(self._active)
         for row in held:
             if (row.id, row.epoch) not in self._active:
                 await self._release(self._programs[row.program], row)
+        # Seen twice: a claim that has just been made is not active yet for a moment.
+        for execution, epoch in strays & self._strays:
+            await self._store.write(partial(executions.release_claim, execution=execution, epoch=epoch))
+        self._strays = strays
 
     async def _expire(self, execution: str) -> None:
         async def write(tx: Tx) -> None:

@@ -8,7 +8,7 @@ import sys
 
 from corral.base import plugins
 
-from ._meta import Condition, ObjectMeta
+from ._meta import CREATED_BY, Condition, ObjectMeta
 from ._problem import Cause, Problem, Reason
 from ._resource import API_VERSION, Column, Resource, Spec, Status, Subresource
 from ._scheme import Scheme, parse
@@ -18,6 +18,7 @@ scheme = Scheme(plugins.load(_here, name) for name in plugins.names(_here))
 
 __all__ = [
     "API_VERSION",
+    "CREATED_BY",
     "Cause",
     "Column",
     "Condition",

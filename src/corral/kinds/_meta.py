@@ -7,6 +7,9 @@ from pydantic import Field, StringConstraints
 
 from ._resource import Spec
 
+CREATED_BY = "nodus.dev/created-by"
+"""The label that says which user made an object. The server sets it."""
+
 NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 Name = Annotated[str, StringConstraints(pattern=NAME, max_length=253)]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]

@@ -1,9 +1,9 @@
 """Agent: a reusable setup for runs. A change applies to runs created after it."""
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, PlainSerializer, StringConstraints
+from pydantic import AfterValidator, Field, PlainSerializer, StringConstraints, model_validator
 
 from ._meta import Name, ObjectMeta
 from ._resource import Column, Resource, Spec, Status
@@ -51,12 +51,33 @@ Family = Literal["haiku", "sonnet", "opus", "fable"]
 class Model(Spec):
     """Which model answers, and on whose account."""
 
-    access: Literal["Nodus", "OnDemand"] = "Nodus"
-    """Nodus: the server chooses, with the operator's keys. OnDemand: the model that `name` says."""
+    access: Literal["Nodus", "OnDemand", "BYOK"] = "Nodus"
+    """Nodus: the server chooses, with the operator's keys. OnDemand: the model that `name` says, with the operator's
+    keys. BYOK: the model that `name` says, with a key of your own, which is not charged here."""
     name: str = ""
-    """The model id, such as anthropic/claude-sonnet-5-5 or local/small."""
+    """The model id, such as anthropic/claude-sonnet-5-5 or local/small; with BYOK as its service writes it."""
     families: Annotated[list[Family], Field(max_length=4)] | None = None
-    """With access Nodus: the families that the server may choose from; all of them when it is missing."""
+    """Without a name: the families that the server may choose from; all of them when it is missing."""
+    protocol: Literal["Anthropic", "OpenAI"] | None = None
+    """With access BYOK: whose API it is; Anthropic when it is missing."""
+    api_key_secret: Annotated[str, StringConstraints(max_length=253)] = ""
+    """With access BYOK: the Secret that holds the key."""
+    api_key_field: Annotated[str, StringConstraints(max_length=128)] = ""
+    """With access BYOK: which value of the Secret is the key, if it has several and none with the usual name."""
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        if self.access == "BYOK" and not self.api_key_secret:
+            raise ValueError("access BYOK needs apiKeySecret, the Secret with the key")
+        if self.access == "BYOK" and self.protocol == "OpenAI" and not self.name:
+            raise ValueError("access BYOK with protocol OpenAI needs name, the model's id")
+        if self.access != "BYOK" and (self.protocol or self.api_key_secret or self.api_key_field):
+            raise ValueError("protocol, apiKeySecret and apiKeyField belong to access BYOK")
+        if self.access == "OnDemand" and not self.name:
+            raise ValueError("access OnDemand needs name, such as anthropic/claude-sonnet-5-5 or local/small")
+        if self.families and (self.access == "OnDemand" or self.name):
+            raise ValueError("families choose a model, so they do not go with a name")
+        return self
 
 
 class EnvVar(Spec):
@@ -64,6 +85,23 @@ class EnvVar(Spec):
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
     value: Annotated[str, StringConstraints(max_length=32_768)] = ""
+
+
+class Egress(Spec):
+    """What a sandbox may reach outside."""
+
+    policy: Literal["Deny", "AllowList", "Open"] = "Deny"
+    """Deny: nothing. AllowList: the names in `allow`. Open: public addresses."""
+    allow: Annotated[list[Annotated[str, StringConstraints(max_length=253)]], Field(max_length=256)] = []
+    """Host names, or `*.` and a domain."""
+    presets: Annotated[list[Annotated[str, StringConstraints(max_length=63)]], Field(max_length=32)] = []
+    """Named lists of hosts."""
+
+
+class Network(Spec):
+    """The sandbox's network."""
+
+    egress: Egress = Egress()
 
 
 class Continuity(Spec):
@@ -88,6 +126,8 @@ class AgentSpec(Spec):
     """Where commands start: a directory of the run's own, empty at first."""
     continuity: Continuity = Continuity()
     """What stays of the sandbox while the conversation goes on."""
+    network: Network = Network()
+    """What the sandbox may reach; a run is refused where the server cannot give that."""
     setup: Annotated[str, StringConstraints(max_length=32_768)] = ""
     """A shell command that prepares the sandbox, once, before the first model call; if it fails, so does the run."""
     env: Annotated[list[EnvVar], Field(max_length=256)] = []

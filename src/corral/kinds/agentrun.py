@@ -20,7 +20,8 @@ Phase = Literal["Queued", "Running", "Waiting", "Succeeded", "Failed", "Cancelli
 def _fits(value: Any) -> Any:
     if value is None or value == "":
         raise ValueError("is empty; give the prompt as text or as any JSON value")
-    if len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")) > INPUT_LIMIT:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(text.encode("utf-8", "surrogatepass")) > INPUT_LIMIT:
         raise ValueError("is longer than 256 KiB")
     return value
 
@@ -28,9 +29,12 @@ def _fits(value: Any) -> Any:
 def _moment(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    if value[:1].isdigit() and "T" not in value and "-" not in value:
-        return clock.now() + clock.parse_duration(value)
-    return clock.parse_moment(value)
+    try:
+        if value[:1].isdigit() and "T" not in value and "-" not in value:
+            return clock.now() + clock.parse_duration(value)
+        return clock.parse_moment(value)
+    except OverflowError:
+        raise ValueError("is beyond the year 9999") from None
 
 
 Input = Annotated[Any, AfterValidator(_fits)]
@@ -126,8 +130,14 @@ class AgentRun(Resource):
 
     plural, short = "agentruns", ("ar",)
     categories = ("all",)
-    subresources = (Subresource("answer"), Subresource("steps"), Subresource("messages", "create"))
-    tools = ("apply", "delete", "set_state", "wait", "record")
+    subresources = (
+        Subresource("answer"),
+        Subresource("steps"),
+        Subresource("messages", "create"),
+        Subresource("team"),
+        Subresource("team-controls", "create"),
+    )
+    tools = ("apply", "delete", "set_state", "wait", "record", "team")
     columns = (
         Column("Name", "metadata.name"),
         Column("Agent", "spec.agent"),
@@ -154,4 +164,5 @@ class MessageRequest(Spec):
     """The prompt of the next turn: text, or any JSON value, at most 256 KiB."""
     message_key: Annotated[str, StringConstraints(min_length=1, max_length=253)] | None = None
     """Delivers the message once, however often it is sent; the server makes one if it is missing."""
-    name: Literal["message"] = "message"
+    name: Annotated[str, StringConstraints(max_length=253)] = "message"
+    """What kind of message it is, for people; it changes nothing."""

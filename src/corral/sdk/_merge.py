@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from corral.kinds import Problem, scheme
+
 LAST_APPLIED = "nodus.dev/last-applied"
 
 
@@ -22,6 +24,8 @@ def patch_for(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str,
     """The JSON merge patch that makes `live` what `manifest` says; empty when it is so already."""
     last = _last_applied(live)
     wanted = {key: manifest[key] for key in ("metadata", "spec") if key in manifest}
+    if isinstance(wanted.get("spec"), Mapping):
+        wanted["spec"] = _as_it_is(str(manifest.get("kind") or ""), wanted["spec"], last.get("spec"), live.get("spec"))
     patch = _difference({key: last.get(key) for key in ("metadata", "spec")}, wanted, live)
     if patch and manifest.get("kind") != "Secret":
         note = annotated(manifest)["metadata"]["annotations"][LAST_APPLIED]
@@ -36,6 +40,18 @@ def _last_applied(live: Mapping[str, Any]) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return last if isinstance(last, dict) else {}
+
+
+def _as_it_is(kind: str, wanted: Mapping[str, Any], last: Any, live: Any) -> dict[str, Any]:
+    """The spec that is wanted, where a field that never changes, and that is written as it was when it was applied, is
+    what the server made of it: a deadline of `30m` has become a moment and must not be set again."""
+    try:
+        fixed = scheme.find(kind).fixed
+    except Problem:
+        fixed = frozenset()
+    last, live = (part if isinstance(part, Mapping) else {} for part in (last, live))
+    same = {key for key in fixed & wanted.keys() & last.keys() & live.keys() if _text(wanted[key]) == _text(last[key])}
+    return {key: live[key] if key in same else value for key, value in wanted.items()}
 
 
 def _difference(last: Any, wanted: Mapping[str, Any], live: Any) -> dict[str, Any]:

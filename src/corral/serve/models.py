@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from corral.base import plugins
@@ -37,13 +38,20 @@ def open_gateway(settings: Settings, environ: Mapping[str, str] = os.environ) ->
         if chosen is not None:
             opened[name] = plugins.load(providers, name).create_provider(chosen)
     default, why = _default(settings, environ)
-    gateway = Gateway(opened, default)
+    gateway = Gateway(opened, default, {name: partial(_with_key, name, settings.home, environ) for name in _KEYED})
     try:
         route = gateway.resolve("")
     except ModelNotAvailable as error:
         raise CannotStart(error.message, error.fix) from error
     note = f"{why}; {_LOCAL_NOTE}" if route.provider.name == "local" else why
     return gateway, [f"model    {route.id} ({note})"]
+
+
+def _with_key(name: str, home: Path, environ: Mapping[str, str], key: str) -> Provider:
+    """A provider on a user's key, at the same address as the operator's."""
+    chosen = ProviderSettings(api_key=key, base_url=environ.get(_KEYED[name][1], ""), home=str(home))
+    opened: Provider = plugins.load(providers, name).create_provider(chosen)
+    return opened
 
 
 def _default(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:

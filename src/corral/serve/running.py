@@ -24,7 +24,7 @@ from corral.store import Store, executions
 from corral.store.vault import Vault, VaultError
 from corral.verbs.services import Services
 
-from . import models, state
+from . import models, seeds, state
 from .settings import CannotStart, Settings
 
 log = logging.getLogger(__name__)
@@ -59,9 +59,9 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         sock = _listen(settings)
         stack.callback(sock.close)
         key = state.passing_key() if settings.only_own_runs else state.lasting_key(home)
-        app = create_app(
-            Services(store, gateway, vault), key_digest=ids.digest(key.encode()), loopback=_is_loopback(settings.host)
-        )
+        services = Services(store, gateway, vault)
+        await seeds.seed(services)
+        app = create_app(services, key_digest=ids.digest(key.encode()), loopback=_is_loopback(settings.host))
         url = f"http://{_authority(settings.host)}:{sock.getsockname()[1]}"
         async with _serving(app, sock, store), _working(settings, AgentRuns(store, gateway, driver, vault)):
             if not settings.only_own_runs:

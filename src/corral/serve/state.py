@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -69,7 +68,7 @@ def lasting_key(home: Path) -> str:
 
 def passing_key() -> str:
     """A new key."""
-    return f"nodus_{secrets.token_urlsafe(32)}"
+    return ids.new_key()
 
 
 def write_server_file(home: Path, url: str, key: str) -> Path:

@@ -255,6 +255,14 @@ async def orphans(conn: AsyncConnection, program: str, limit: int = 100) -> list
     return [row.id for row in await conn.execute(statement)]
 
 
+async def claimed(conn: AsyncConnection, worker: str) -> list[tuple[str, int]]:
+    """The (id, epoch) claims that the worker holds."""
+    statement = sa.select(executions.c.id, executions.c.epoch).where(
+        executions.c.state == "running", executions.c.owner == worker
+    )
+    return [(row.id, row.epoch) for row in await conn.execute(statement)]
+
+
 async def lost(conn: AsyncConnection, claims: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     """Of these (id, epoch) claims, those that do not own their execution any more."""
     ids = [execution for execution, _ in claims]

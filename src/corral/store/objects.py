@@ -85,6 +85,8 @@ class Stored:
     spec: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
     created: int = 0
+    disclosed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """A part of the status that only the answer to the creation holds, such as a new key. Never stored."""
 
     @classmethod
     def new(
@@ -210,6 +212,12 @@ async def listing(
     if after is not None:
         statement = statement.where(sa.tuple_(objects.c.namespace, objects.c.name) > sa.tuple_(*after))
     return [from_row(row) for row in await conn.execute(statement)]
+
+
+async def in_use(conn: AsyncConnection, namespace: str) -> bool:
+    """Whether any object is in the namespace."""
+    statement = sa.select(objects.c.uid).where(objects.c.namespace == namespace).limit(1)
+    return (await conn.execute(statement)).first() is not None
 
 
 async def _lock(tx: Tx, uid: str, expected_version: int | None) -> Stored:

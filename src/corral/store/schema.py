@@ -183,3 +183,30 @@ workers = sa.Table(
     sa.Column("id", Text, primary_key=True),
     sa.Column("until", Int, nullable=False),
 )
+
+# Which APIKey object a key belongs to; the digest is the SHA-256 of the key.
+keys = sa.Table(
+    "keys",
+    metadata,
+    sa.Column("digest", Text, primary_key=True),
+    sa.Column("uid", Text, nullable=False),
+    sa.Column("created", Int, nullable=False),
+    sa.UniqueConstraint("uid", name="keys_uid"),
+)
+
+# Logins that are under way, by the SHA-256 of the code that the program redeems.
+logins = sa.Table(
+    "logins",
+    metadata,
+    sa.Column("digest", Text, primary_key=True),
+    sa.Column("expires", Int, nullable=False),
+    sa.Column("client", Text, nullable=False),
+    sa.Column("user_code", Text),
+    sa.Column("challenge", Text),
+    sa.Column("state", Text, nullable=False),  # pending approved denied
+    sa.Column("approver", Text),
+    sa.Column("interval", Int, nullable=False),
+    sa.Column("polled", Int, nullable=False),
+    sa.UniqueConstraint("user_code", name="logins_user_code"),
+)
+sa.Index("logins_expires", logins.c.expires)

@@ -11,12 +11,12 @@ from corral.kinds import Problem, Reason, Resource
 from corral.store import objects, position
 from corral.store.objects import Stored
 
-from . import selectors
+from . import access, selectors
 from .objects import document
-from .services import Services
+from .services import Caller, Services
 
 _BATCH = 500
-"""Objects read at once while a selector picks some of them."""
+"""Objects read at once while only some of them are picked."""
 
 
 @dataclass(frozen=True)
@@ -40,38 +40,35 @@ class Page:
     continue_: str
 
 
-async def listing(services: Services, query: Query) -> Page:
-    """Objects of the kind that fit the selectors, by project and name. Raises Problem."""
+async def listing(services: Services, caller: Caller, query: Query) -> Page:
+    """Objects of the kind that the caller sees and that fit the selectors, by project and name. Raises Problem."""
+    access.check(caller, query.cls, "read", query.namespace)
     labels, fields = selectors.labels(query.label_selector), selectors.fields(query.field_selector)
     after = _position(query.continue_) if query.continue_ else None
+    picking = bool(query.label_selector or query.field_selector) or not caller.operates
     found: list[dict[str, Any]] = []
     async with services.store.read() as conn:
         version = await position(conn)
         while True:
-            batch = await _batch(conn, query, after)
+            batch = await _batch(conn, query, after, picking)
             for stored in batch:
                 wire = document(stored)
-                if not (labels(wire) and fields(wire)):
+                if not (access.sees(caller, stored) and labels(wire) and fields(wire)):
                     continue
                 if len(found) == query.limit:
                     return Page(found, version, _token(found[-1]))
                 found.append(wire)
-            if len(batch) < _BATCH or query.limit is None:
+            if len(batch) < _BATCH:
                 return Page(found, version, "")
             after = (batch[-1].namespace, batch[-1].name)
 
 
-async def _batch(conn: AsyncConnection, query: Query, after: tuple[str, str] | None) -> list[Stored]:
+async def _batch(conn: AsyncConnection, query: Query, after: tuple[str, str] | None, picking: bool) -> list[Stored]:
     kind, name = query.cls.__name__, selectors.name_in(query.field_selector)
     if name is not None and query.namespace is not None:
         stored = await objects.get(conn, kind, query.namespace, name) if after is None else None
         return [stored] if stored is not None else []
-    if query.limit is None:
-        limit = None
-    elif query.label_selector or query.field_selector:
-        limit = _BATCH
-    else:
-        limit = min(query.limit + 1, _BATCH)
+    limit = _BATCH if picking or query.limit is None else min(query.limit + 1, _BATCH)
     return await objects.listing(conn, kind, query.namespace, after=after, limit=limit)
 
 
@@ -82,7 +79,9 @@ def _token(wire: dict[str, Any]) -> str:
 
 def _position(token: str) -> tuple[str, str]:
     try:
-        namespace, name = json.loads(base64.urlsafe_b64decode(token))
-    except ValueError:
+        namespace, name = map(str, json.loads(base64.urlsafe_b64decode(token)))
+        if b"\0" in (namespace + name).encode():
+            raise ValueError("no name holds a NUL")
+    except (TypeError, ValueError):
         raise Problem(Reason.Expired, "the continue token is not valid", fix="List again from the beginning.") from None
-    return str(namespace), str(name)
+    return namespace, name

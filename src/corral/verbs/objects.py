@@ -6,26 +6,27 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from corral.base import ids
-from corral.kinds import Cause, Problem, Reason, Resource, scheme
-from corral.store import Tx, objects
+from corral.kinds import CREATED_BY, Cause, Problem, Reason, Resource, scheme
+from corral.store import Tx, events, objects
 from corral.store.objects import Gone, NameTaken, Stored, VersionConflict
 
-from . import admission
+from . import access, admission
 from .idempotency import Key, once
 from .patches import Change
 from .services import Caller, Services
 
 T = TypeVar("T")
 
-CREATED_BY = "nodus.dev/created-by"
 _SERVER_SET = {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"}
 
 
 def document(stored: Stored) -> dict[str, Any]:
     """The object as clients see it."""
     wire = stored.document()
-    if not scheme.find(stored.kind).nested:
+    cls = scheme.find(stored.kind)
+    if not cls.nested:
         wire |= wire.pop("spec")
+    if "status" not in cls.model_fields:
         wire.pop("status")
     if not stored.namespace:
         wire["metadata"].pop("namespace")
@@ -48,27 +49,39 @@ async def create(
     A dry run does all of it but keep it. `if_match` is the `etag` of such an answer: what would be made now must be the
     same.
     """
-    asked = scheme.decode(body, cls)
     _writable(cls)
+    access.check(caller, cls, "write", namespace)
+    asked = scheme.decode(body, cls)
     new = _new(caller, asked, cls, namespace)
+    disclosed: dict[str, Any] = {}
 
     async def work(tx: Tx) -> tuple[int, Stored]:
+        await access.check_project(tx.conn, namespace)
         existing = await objects.get(tx.conn, cls.__name__, namespace, new.name)
         if existing is not None:
+            if not access.sees(caller, existing):
+                raise _taken(cls, new.name)
             return 200, _same(existing, new, cls)
         admitted = await admission.act(cls.__name__, "create")(services, caller, tx, replace(new), asked)
+        disclosed.update(admitted.disclosed)
         if if_match is not None and if_match != etag(document(admitted)):
             text = f"what the {cls.__name__} {new.name!r} would be has changed since the dry run"
             raise Problem(Reason.PreconditionFailed, text, fix="Look at a new dry run, and send its ETag.")
         try:
-            return 201, await objects.create(tx, admitted)
+            created = await objects.create(tx, admitted)
         except NameTaken:
             raise _taken(cls, new.name) from None
+        await events.note(tx, created, "Created", f"{caller.user} created it")
+        return 201, created
 
     if dry_run:
         status, stored = await _tried(services, work)
         return status, document(replace(stored, version=max(stored.version, 0)))
-    return await once(services, key, body, work, document)
+    status, shown = await once(services, key, body, work, document)
+    # A replayed answer does not have it: it was never stored.
+    if disclosed and shown["metadata"]["uid"] == new.uid:
+        shown["status"] |= disclosed
+    return status, shown
 
 
 def etag(wire: Mapping[str, Any]) -> str:
@@ -104,11 +117,12 @@ def _check_version(stored: Stored, if_match: str | None) -> None:
         raise Problem(Reason.PreconditionFailed, text, fix="Read the object again and repeat the change.")
 
 
-async def get(services: Services, cls: type[Resource], namespace: str, name: str) -> Stored:
-    """The object. Raises Problem NotFound."""
+async def get(services: Services, caller: Caller, cls: type[Resource], namespace: str, name: str) -> Stored:
+    """The object. Raises Problem NotFound, Forbidden."""
+    access.check(caller, cls, "read", namespace, name)
     async with services.store.read() as conn:
         stored = await objects.get(conn, cls.__name__, namespace, name)
-    if stored is None:
+    if stored is None or not access.sees(caller, stored):
         raise missing(cls, namespace, name)
     return stored
 
@@ -126,10 +140,11 @@ async def change(
 ) -> dict[str, Any]:
     """The object that a patch or a new document makes of it, after the same checks as a new one. Raises Problem."""
     _writable(cls)
+    access.check(caller, cls, "write", namespace)
 
     async def work(tx: Tx) -> Stored:
         old = await objects.get(tx.conn, cls.__name__, namespace, name)
-        if old is None:
+        if old is None or not access.sees(caller, old):
             raise missing(cls, namespace, name)
         _check_version(old, if_match)
         new = await _change(services, caller, tx, cls, old, how(_editable(old)))
@@ -147,12 +162,13 @@ async def delete(
     *,
     if_match: str | None = None,
 ) -> dict[str, Any]:
-    """Remove the object and what goes with it; the answer is its last state. Raises Problem NotFound."""
+    """Remove the object and what goes with it; the answer is its last state. Raises Problem NotFound, Forbidden."""
     _writable(cls)
+    access.check(caller, cls, "write", namespace, name)
 
     async def work(tx: Tx) -> Stored:
         old = await objects.get(tx.conn, cls.__name__, namespace, name)
-        if old is None:
+        if old is None or not access.sees(caller, old):
             raise missing(cls, namespace, name)
         _check_version(old, if_match)
         await admission.act(cls.__name__, "delete")(services, caller, tx, old)
@@ -172,26 +188,36 @@ def missing(cls: type[Resource], namespace: str, name: str) -> Problem:
 async def _change(
     services: Services, caller: Caller, tx: Tx, cls: type[Resource], old: Stored, wanted: dict[str, Any]
 ) -> Stored:
-    expected = wanted.get("metadata", {}).get("resourceVersion") if isinstance(wanted.get("metadata"), dict) else None
     asked = scheme.decode(json.dumps(wanted), cls)
+    expected = wanted["metadata"].get("resourceVersion")
     name = asked.wire()["metadata"].get("name", old.name)
     new = replace(old, name=name, metadata=_metadata(asked, old.metadata), spec=_spec(asked))
     _check_fixed(cls, old, new)
     admitted = await admission.act(cls.__name__, "update")(services, caller, tx, old, new, asked)
     try:
-        return await objects.update(
+        changed = await objects.update(
             tx,
             old,
             metadata=admitted.metadata,
             spec=admitted.spec,
             status=admitted.status,
-            expected_version=int(expected) if expected and str(expected).isdigit() else None,
+            expected_version=_version(expected),
         )
     except VersionConflict as error:
         fix = "Read the object again and repeat the change."
         raise Problem(Reason.Conflict, f"the {cls.__name__} {old.name!r} has changed meanwhile", fix=fix) from error
     except Gone:
         raise missing(cls, old.namespace, old.name) from None
+    if changed.generation != old.generation:
+        await events.note(tx, changed, "Updated", f"{caller.user} changed its spec: generation {changed.generation}")
+    return changed
+
+
+def _version(text: str | None) -> int | None:
+    """The version that the client has seen; one that no object can have, if it is not a number of ours."""
+    if not text:
+        return None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
 
 
 def _editable(stored: Stored) -> dict[str, Any]:

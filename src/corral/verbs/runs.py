@@ -14,20 +14,21 @@ from corral.store import Tx, blobs, journal, objects, position
 from corral.store.journal import Step
 from corral.store.objects import Stored
 
+from . import access
 from .objects import document, get, missing
-from .services import Services
+from .services import Caller, Services
 
 ANSWER_WAIT = 20.0
 """Seconds that a request for the answer of a working run is held."""
 _TERMINAL = ("Succeeded", "Failed", "Cancelled")
 
 
-async def answer(services: Services, namespace: str, name: str, *, wait: float = ANSWER_WAIT) -> bytes:
+async def answer(services: Services, caller: Caller, namespace: str, name: str, *, wait: float = ANSWER_WAIT) -> bytes:
     """The full text of the latest answer, held while a turn is pending. Raises Problem NotFound, Unavailable."""
     with anyio.move_on_after(wait):
         while not services.store.closing:
             seen = services.store.version()
-            stored = await get(services, AgentRun, namespace, name)
+            stored = await get(services, caller, AgentRun, namespace, name)
             if not await _pending(services, stored):
                 return await _answer(services, stored)
             await services.store.wait(seen, wait)
@@ -36,9 +37,9 @@ async def answer(services: Services, namespace: str, name: str, *, wait: float =
     raise Problem(Reason.Unavailable, message, fix=fix, details={"retryAfterSeconds": 1})
 
 
-async def steps(services: Services, namespace: str, name: str, *, after: int = -1) -> dict[str, Any]:
+async def steps(services: Services, caller: Caller, namespace: str, name: str, *, after: int = -1) -> dict[str, Any]:
     """What the run did, in order: `items`, and the `version` to ask on from."""
-    stored = await get(services, AgentRun, namespace, name)
+    stored = await get(services, caller, AgentRun, namespace, name)
     async with services.store.read() as conn:
         version = await position(conn)
         recorded = await journal.load(conn, stored.uid, after=after, outputs=False)
@@ -46,13 +47,17 @@ async def steps(services: Services, namespace: str, name: str, *, after: int = -
     return {"items": [_wire(step, sizes.get(step.key, 0)) for step in recorded], "version": version}
 
 
-async def follow(services: Services, namespace: str, name: str, *, after: int = -1) -> AsyncIterator[dict[str, Any]]:
+async def follow(
+    services: Services, caller: Caller, namespace: str, name: str, *, after: int = -1
+) -> AsyncIterator[dict[str, Any]]:
     """Each change of the run's steps and of the run, from the beginning or after a version, until it has ended."""
-    stored = await get(services, AgentRun, namespace, name)
+    stored = await get(services, caller, AgentRun, namespace, name)
     shown = -1
     while not services.store.closing:
         seen = services.store.version()
         async with services.store.read() as conn:
+            if not await access.holds(conn, caller):
+                return
             current = await objects.get_uid(conn, stored.uid)
             recorded = await journal.load(conn, stored.uid, after=after, outputs=False)
             sizes = await journal.output_sizes(conn, stored.uid) if recorded else {}
@@ -69,13 +74,16 @@ async def follow(services: Services, namespace: str, name: str, *, after: int = 
         await services.store.wait(seen, 15.0)
 
 
-async def send(services: Services, namespace: str, name: str, message: MessageRequest) -> dict[str, Any]:
+async def send(
+    services: Services, caller: Caller, namespace: str, name: str, message: MessageRequest
+) -> dict[str, Any]:
     """Deliver a message once for its key: `seq` and `messageKey`. Raises Problem AgentRunFinished."""
+    access.check(caller, AgentRun, "write", namespace)
     key = message.message_key or f"msg-{ids.new_suffix(10)}"
 
     async def work(tx: Tx) -> inbox.Receipt:
         stored = await objects.get(tx.conn, AgentRun.__name__, namespace, name)
-        if stored is None:
+        if stored is None or not access.sees(caller, stored):
             raise missing(AgentRun, namespace, name)
         try:
             receipt = await inbox.send(tx, stored.uid, key, message.payload)

@@ -2,28 +2,33 @@
 
 Fields that the file does not name stay as they are; fields that an earlier `apply` named and this one does not are
 removed. Objects are applied in order, and the first one that is refused ends the command.
+
+For example:
+  corral apply -f agent.yaml -f run.yaml
+  corral apply -f manifests/ --dry-run=server
 """
 
-from corral.cli import connection, manifests, printing, targets
-from corral.cli.failures import usage
-from corral.cli.options import Files, Project
+from corral.cli import connection, manifests, options, targets
+from corral.cli.options import DryRun, Files, Project, Shape
+from corral.cli.outcomes import Outcomes
 from corral.sdk import Client
 
 
-def command(files: Files, project: Project = "default") -> None:
-    documents = [document for file in files for document in manifests.read(file)]
-    named = []
-    for document in documents:
-        kind = targets.kind(str(document.get("kind") or ""))
-        metadata = document.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        if not isinstance(name, str) or not name:
-            raise usage(f"a {kind.__name__} has no metadata.name", "Apply finds objects by name: give it one.")
-        named.append((targets.Target(kind, name), document))
+def command(files: Files, dry_run: DryRun = "", output: Shape = "", project: Project = "") -> None:
+    where = options.dry_run(dry_run)
+    found = [(targets.named(document), document) for file in files for document in manifests.read(file)]
+    outcomes = Outcomes(output, where)
 
     async def work(client: Client) -> None:
-        for target, document in named:
-            applied = await client.apply(target.plural, document)
-            printing.out(f"{target} {applied.action}")
+        with outcomes:
+            for target, document in found:
+                applied = await client.apply(target.plural, document, dry_run=bool(where))
+                outcomes.add(target, applied.action, applied.object)
 
-    connection.run(project, work)
+    if where != "client":
+        connection.run(project, work)
+        return
+    with outcomes:
+        for target, document in found:
+            manifests.check(document)
+            outcomes.add(target, "is valid", document)

@@ -1,4 +1,8 @@
-"""Show an object's fields and its events."""
+"""Show an object's fields and its events.
+
+For example:
+  corral describe agentrun/count-lines
+"""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +16,7 @@ _HIDDEN = {"apiVersion", "managedFields", "nodus.dev/last-applied"}
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def command(what: OneTarget, project: Project = "default") -> None:
+def command(what: OneTarget, project: Project = "") -> None:
     target = targets.one(what)
 
     async def work(client: Client) -> None:
@@ -22,7 +26,7 @@ def command(what: OneTarget, project: Project = "default") -> None:
             printing.out(line)
         about = {"kind": target.kind.__name__, "name": target.name, "namespace": metadata.get("namespace", "")}
         fields = ",".join(f"involvedObject.{key}={value}" for key, value in about.items() if value)
-        events = (await client.list("events", fields=fields))["items"]
+        events = sorted((await client.list("events", fields=fields))["items"], key=lambda e: str(e.get("lastTime")))
         printing.out("Events:" if events else "Events: none")
         rows = [[e.get("lastTime"), e.get("type"), e.get("reason"), e.get("message")] for e in events]
         for line in printing.table(["Last Seen", "Type", "Reason", "Message"], rows) if rows else ():

@@ -1,6 +1,9 @@
 """Print shell lines that point clients at the server.
 
-Use it as eval "$(corral env)". CORRAL_* are for this program, NODUS_* for clients of the nodus.dev API.
+CORRAL_* are for this program, NODUS_* for clients of the nodus.dev API.
+
+For example:
+  eval "$(corral env)"
 """
 
 import shlex

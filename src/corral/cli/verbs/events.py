@@ -1,4 +1,9 @@
-"""List what happened to all objects, or with --for to one."""
+"""List what happened to all objects, or with --for to one.
+
+For example:
+  corral events --for agentrun/count-lines
+  corral events -w
+"""
 
 from typing import Annotated, Any
 
@@ -12,18 +17,20 @@ from corral.sdk import Client
 def command(
     about: Annotated[str, typer.Option("--for", metavar="KIND/NAME", help="Only events of this object.")] = "",
     watching: Annotated[bool, typer.Option("--watch", "-w", help="Go on and print new events.")] = False,
-    project: Project = "default",
+    project: Project = "",
 ) -> None:
-    fields = f"involvedObject.namespace={project}"
-    if about:
-        target = targets.one([about])
-        fields += f",involvedObject.kind={target.kind.__name__},involvedObject.name={target.name}"
+    target = targets.one([about]) if about else None
 
     async def work(client: Client) -> None:
+        fields = f"involvedObject.namespace={client.project}"
+        if target is not None:
+            place = fields + "," if target.kind.scope == "Project" else ""
+            fields = f"{place}involvedObject.kind={target.kind.__name__},involvedObject.name={target.name}"
         found = await client.list("events", fields=fields)
         widths: list[int] = []
         titles = ["Last Seen", "Type", "Reason", "Object", "Message"]
-        for line in printing.table(titles, map(_row, found["items"]), widths):
+        items = sorted(found["items"], key=lambda event: str(event.get("lastTime")))
+        for line in printing.table(titles, map(_row, items), widths):
             printing.out(line)
         if watching:
             version = str(found.get("metadata", {}).get("resourceVersion") or "")

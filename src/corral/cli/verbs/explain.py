@@ -1,6 +1,9 @@
 """Show the fields of a kind, such as agentrun.spec.
 
 The text comes from this program's own declarations: it needs no server.
+
+For example:
+  corral explain agentrun.spec
 """
 
 from typing import Annotated

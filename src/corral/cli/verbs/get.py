@@ -1,20 +1,30 @@
 """List objects, or show single ones.
 
 Without -o the server's columns are printed; -w goes on with every change.
+
+For example:
+  corral get agentruns --mine --sort-by=.metadata.creationTimestamp
+  corral get ar/count-lines -o yaml
+  corral get agentruns -l team=search -w
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
-from corral.cli import connection, documents, printing, targets
+from corral.cli import completions, connection, documents, identity, listings, targets
 from corral.cli.failures import usage
+from corral.cli.listings import Listing
 from corral.cli.options import Fields, Labels, Project
-from corral.cli.targets import Target
 from corral.sdk import Client
 
-What = Annotated[list[str], typer.Argument(metavar="KIND[/NAME]", help="A kind, KIND NAME..., or KIND/NAME...")]
+What = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="KIND[/NAME]", help="A kind, KIND NAME..., or KIND/NAME...", autocompletion=completions.objects
+    ),
+]
 Output = Annotated[str, typer.Option("--output", "-o", metavar="FORMAT", help=f"One of {documents.FORMATS}.")]
 
 
@@ -23,93 +33,44 @@ def command(
     output: Output = "",
     labels: Labels = "",
     fields: Fields = "",
+    mine: Annotated[bool, typer.Option("--mine", help="Only objects that you created.")] = False,
     everywhere: Annotated[bool, typer.Option("--all-projects", "-A", help="Objects of all projects.")] = False,
+    sort_by: Annotated[
+        str, typer.Option("--sort-by", metavar="PATH", help="Order by a field, such as .metadata.creationTimestamp.")
+    ] = "",
+    show_labels: Annotated[bool, typer.Option("--show-labels", help="Labels as a last column.")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Leave out the titles.")] = False,
     watching: Annotated[bool, typer.Option("--watch", "-w", help="Go on and print every change.")] = False,
-    project: Project = "default",
+    project: Project = "",
 ) -> None:
     found = targets.parse(what)
-    names = [target for target in found if target.name]
-    if names and (labels or fields or everywhere):
-        raise usage("names and selectors exclude each other", "Leave out the names, or -l, --field-selector and -A.")
+    if any(target.name for target in found) and (labels or fields or everywhere or mine):
+        raise usage(
+            "names and selectors exclude each other", "Leave out the names, or -l, --field-selector, --mine, -A."
+        )
     if watching and len(found) != 1:
         raise usage("-w follows one kind or one object", "Name one.")
-    selection = {"labels": labels, "fields": fields, "everywhere": everywhere}
+    listing = Listing(
+        found,
+        labels=labels,
+        fields=fields,
+        everywhere=everywhere,
+        sort_by=sort_by,
+        wide=output == "wide",
+        show_labels=show_labels,
+        headers=not no_headers,
+        watching=watching,
+    )
+    show = documents.printer(output) if output not in ("", "wide") else None
 
     async def work(client: Client) -> None:
-        if output in ("", "wide"):
-            await _tables(client, found, selection, wide=output == "wide", watching=watching)
+        asked = listing
+        if mine:
+            user = (await identity.whoami(client)).get("user", "")
+            asked = replace(listing, labels=",".join(filter(None, (labels, f"nodus.dev/created-by={user}"))))
+        if show is None:
+            await listings.tables(client, asked)
         else:
-            await _documents(client, found, selection, output, watching=watching)
+            await listings.documents(client, asked, show)
 
     connection.run(project, work)
-
-
-async def _tables(
-    client: Client, found: Sequence[Target], selection: dict[str, Any], *, wide: bool, watching: bool
-) -> None:
-    merged: list[list[Any]] = []
-    titles: list[str] = []
-    widths: list[int] = []
-    version = ""
-    for target in found:
-        document = await client.table(target.plural, target.name, **({} if target.name else selection))
-        these, rows = _columns(document, wide=wide, projects=selection["everywhere"])
-        if titles and these != titles:
-            _print_table(titles, merged, widths)
-            printing.out("")
-            merged, widths = [], []
-        titles, merged = these, merged + rows
-        version = str(document.get("metadata", {}).get("resourceVersion") or "")
-    if merged or watching:
-        _print_table(titles, merged, widths)
-    else:
-        printing.err("No objects found.")
-    if not watching:
-        return
-    target = found[0]
-    async for event in client.watch(target.plural, since=version, name=target.name, table=True, **selection):
-        _, rows = _columns(event.object, wide=wide, projects=selection["everywhere"])
-        for line in printing.table([], rows, widths):
-            printing.out(line)
-
-
-def _columns(document: dict[str, Any], *, wide: bool, projects: bool) -> tuple[list[str], list[list[Any]]]:
-    """The titles and rows of a Table that are to be shown."""
-    definitions = document.get("columnDefinitions") or []
-    shown = [i for i, column in enumerate(definitions) if wide or not column.get("priority")]
-    titles = [str(definitions[i]["name"]) for i in shown]
-    rows = [[row["cells"][i] for i in shown] for row in document.get("rows") or []]
-    if projects:
-        titles = ["Project", *titles]
-        spaces = [row.get("object", {}).get("metadata", {}).get("namespace", "") for row in document.get("rows") or []]
-        rows = [[space, *row] for space, row in zip(spaces, rows, strict=True)]
-    return titles, rows
-
-
-def _print_table(titles: list[str], rows: list[list[Any]], widths: list[int]) -> None:
-    for line in printing.table(titles, rows, widths):
-        printing.out(line)
-
-
-async def _documents(
-    client: Client, found: Sequence[Target], selection: dict[str, Any], output: str, *, watching: bool
-) -> None:
-    show = documents.printer(output)
-    items: list[dict[str, Any]] = []
-    version = ""
-    for target in found:
-        if target.name:
-            items.append(await client.get(target.plural, target.name))
-            version = items[-1]["metadata"].get("resourceVersion", "")
-        else:
-            answer = await client.list(target.plural, **selection)
-            version = answer.get("metadata", {}).get("resourceVersion", "")
-            items += [
-                {"apiVersion": answer.get("apiVersion"), "kind": target.kind.__name__} | i for i in answer["items"]
-            ]
-    if text := show(items):
-        printing.out(text)
-    if watching:
-        target = found[0]
-        async for event in client.watch(target.plural, since=version, name=target.name, **selection):
-            printing.out(show([event.object]))

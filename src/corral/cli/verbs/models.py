@@ -1,6 +1,10 @@
 """List the models of this machine, or download one.
 
 They need no server; the files lie in `models` of the home.
+
+For example:
+  corral models list
+  corral models pull
 """
 
 from typing import Annotated

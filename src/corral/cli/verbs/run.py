@@ -3,6 +3,10 @@
 The answer goes to stdout, all else to stderr. Without a server (CORRAL_URL, or a `corral up` with the same home), one
 is started for this run and ended after it. Exit code 0 with an answer, 1 when the run failed or waits for somebody, 4
 when --timeout is over, 130 after Ctrl-C, which cancels the run.
+
+For example:
+  corral run "Use the shell to print the Python version."
+  corral run --agent helper --timeout 10m - < prompt.txt
 """
 
 import json
@@ -36,7 +40,7 @@ def command(
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="Fail after this long, such as 10m.")] = "",
     keep: Annotated[bool, typer.Option("--keep", help="Keep the sandbox's files and say where they are.")] = False,
     output: Annotated[str, typer.Option("--output", "-o", help="text: the answer; json: one object.")] = "text",
-    project: Project = "default",
+    project: Project = "",
 ) -> None:
     if output not in ("text", "json"):
         raise usage(f"-o {output} is not an output format", "Use -o text or -o json.")
@@ -112,7 +116,7 @@ async def _server(request: Request, live: Live) -> AsyncIterator[tuple[Client, b
     found = connection.find()
     if found is not None:
         live.note(f"server   {found.url}")
-        async with Client(found.url, found.key, request.project) as client:
+        async with Client(found.url, found.key, request.project or found.project) as client:
             yield client, False
         return
     # Imported only now: it is the whole server, which runs elsewhere do not need.
@@ -130,4 +134,4 @@ async def _server(request: Request, live: Live) -> AsyncIterator[tuple[Client, b
                 raise Failure(error.message, reason="CannotStart", fix=error.fix) from error
         for note in server.notes:
             live.note(note)
-        yield await stack.enter_async_context(Client(server.url, server.key, request.project)), True
+        yield await stack.enter_async_context(Client(server.url, server.key, request.project or "default")), True

@@ -1,6 +1,10 @@
 """Run a server on this machine until Ctrl-C or SIGTERM.
 
 Runs that are not finished then go on when the server is started again with the same home.
+
+For example:
+  corral up
+  corral up --port 0 --database postgresql://corral@db/corral
 """
 
 import dataclasses

@@ -1,6 +1,9 @@
 """Print the version of this program.
 
 It asks no server, so it also works where none is.
+
+For example:
+  corral version
 """
 
 import platform

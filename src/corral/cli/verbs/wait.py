@@ -1,8 +1,12 @@
 """Wait until objects are in a state.
 
-For example: --for=jsonpath='{.status.phase}'=Succeeded.
+Meanwhile stderr tells how far they are: on a terminal as one line that changes, else each new phase.
 Exit code 0 when they are, 4 when the time is over, 1 when it cannot become true any more: an object was deleted, or a
 run that was to reach one phase ended in another.
+
+For example:
+  corral wait agentrun/count-lines --for=jsonpath='{.status.phase}'=Succeeded --timeout=8m
+  corral wait agent/helper --for=delete
 """
 
 from contextlib import aclosing
@@ -16,6 +20,7 @@ from corral.cli.conditions import Condition
 from corral.cli.failures import TIMED_OUT, Failure, usage
 from corral.cli.options import Project, Targets, duration
 from corral.cli.targets import Target
+from corral.cli.waiting import Waiting
 from corral.sdk import ApiError, Client
 
 
@@ -26,7 +31,7 @@ def command(
         typer.Option("--for", metavar="CONDITION", help="delete, condition=TYPE[=STATUS] or jsonpath=PATH[=VALUE]."),
     ],
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="How long to wait, such as 90s or 1h30m.")] = "30s",
-    project: Project = "default",
+    project: Project = "",
 ) -> None:
     limit = duration(timeout).total_seconds()
     found = targets.parse(what)
@@ -39,7 +44,8 @@ def command(
         with anyio.move_on_after(limit):
             for target in found:
                 seen = {}
-                await _until(client, target, wanted, seen)
+                with Waiting(target) as waiting:
+                    await _until(client, target, wanted, seen, waiting)
                 printing.out(f"{target} {'deleted' if wanted.check is None else 'condition met'}")
             return
         phase = (seen.get("status") or {}).get("phase")
@@ -49,7 +55,7 @@ def command(
     connection.run(project, work)
 
 
-async def _until(client: Client, target: Target, wanted: Condition, seen: dict[str, Any]) -> None:
+async def _until(client: Client, target: Target, wanted: Condition, seen: dict[str, Any], waiting: Waiting) -> None:
     """Returns when the condition holds, and keeps the newest object in `seen`. Raises Failure when it never will."""
     while True:
         try:
@@ -60,8 +66,9 @@ async def _until(client: Client, target: Target, wanted: Condition, seen: dict[s
             raise
         if wanted.holds(target, seen):
             return
+        waiting.show(seen)
         try:
-            if await _changes(client, target, wanted, seen):
+            if await _changes(client, target, wanted, seen, waiting):
                 return
         except ApiError as error:
             # 410: the changes since then are gone. Look again and go on from there.
@@ -69,7 +76,7 @@ async def _until(client: Client, target: Target, wanted: Condition, seen: dict[s
                 raise
 
 
-async def _changes(client: Client, target: Target, wanted: Condition, seen: dict[str, Any]) -> bool:
+async def _changes(client: Client, target: Target, wanted: Condition, seen: dict[str, Any], waiting: Waiting) -> bool:
     version = seen["metadata"].get("resourceVersion", "")
     async with aclosing(client.watch(target.plural, name=target.name, since=version)) as events:
         async for event in events:
@@ -80,4 +87,5 @@ async def _changes(client: Client, target: Target, wanted: Condition, seen: dict
                 raise Failure(f"{target} was deleted", reason="NotFound")
             if wanted.holds(target, event.object):
                 return True
+            waiting.show(event.object)
     return False

@@ -2,14 +2,16 @@
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from corral.agents.job import Job, PinnedModel, PinnedSecret
+from corral.agents.job import Job, PinnedSecret
 from corral.base import clock, money
-from corral.gateway.router import ModelNotAvailable
-from corral.kinds import Cause, Problem, Reason
-from corral.kinds.agent import Agent, AgentSpec, Model
+from corral.kinds import Problem, Reason
+from corral.kinds.agent import Agent, AgentSpec
 from corral.kinds.agentrun import AgentRun
+from corral.kinds.project import TEMPLATES
 from corral.store import Tx, blobs, executions, objects
 from corral.store.objects import Stored
+from corral.verbs import models
+from corral.verbs.models import refused
 from corral.verbs.services import Caller, Services
 
 PROGRAM = "agentrun"
@@ -19,18 +21,26 @@ async def create(services: Services, caller: Caller, tx: Tx, new: Stored, asked:
     """Admit the run: everything it depends on is copied into it now. Raises Problem."""
     spec = asked.spec
     if spec.deadline is not None and spec.deadline <= clock.now():
-        raise _invalid("spec.deadline", "is in the past", "Give a moment in the future, or a duration such as 30m.")
+        raise refused("spec.deadline", "is in the past", "Give a moment in the future, or a duration such as 30m.")
     if spec.state == "Cancelled":
-        raise _invalid("spec.state", "a new run cannot be Cancelled", "Leave state out.")
-    stored_agent = await objects.get(tx.conn, Agent.__name__, new.namespace, spec.agent)
+        raise refused("spec.state", "a new run cannot be Cancelled", "Leave state out.")
+    # An agent that the project does not have is looked for among the ready-made ones.
+    stored_agent = await objects.get(tx.conn, Agent.__name__, new.namespace, spec.agent) or await objects.get(
+        tx.conn, Agent.__name__, TEMPLATES, spec.agent
+    )
     if stored_agent is None:
         fix = f"Create it first, or see `corral get agents -p {new.namespace}`."
-        raise _invalid("spec.agent", f"there is no agent {spec.agent!r} in the project {new.namespace!r}", fix)
+        raise refused("spec.agent", f"there is no agent {spec.agent!r} in the project {new.namespace!r}", fix)
     agent = AgentSpec.model_validate(stored_agent.spec)
     if agent.state == "Stopped":
         fix = f'Start it: corral patch agent/{spec.agent} --patch \'{{"spec":{{"state":"Running"}}}}\''
         raise Problem(Reason.AgentStopped, f"the agent {spec.agent!r} is stopped", fix=fix)
-    model = _model(services, spec.model or agent.model, "spec.model.name" if spec.model else "the agent's model")
+    if agent.network.egress.policy != "Deny":
+        text = f"the agent asks for network {agent.network.egress.policy}, and this server's sandboxes have none"
+        fix = "Set the agent's network.egress.policy to Deny."
+        raise Problem(Reason.Unsupported, text, fix=fix)
+    field = "spec.model" if spec.model else "the agent's model"
+    model = await models.pin(services, tx.conn, new.namespace, spec.model or agent.model, field)
     job = Job(
         run=new.name,
         prompt=spec.input,
@@ -78,19 +88,6 @@ async def delete(services: Services, caller: Caller, tx: Tx, old: Stored) -> Non
     await executions.request_cancel(tx, old.uid)
 
 
-def _model(services: Services, wanted: Model, field: str) -> PinnedModel:
-    if wanted.access == "OnDemand" and not wanted.name:
-        raise _invalid(field, "access OnDemand needs a model's name", "Give model.name, such as local/small.")
-    try:
-        route = services.gateway.resolve(wanted.name)
-    except ModelNotAvailable as error:
-        raise _invalid(field, error.message, error.fix) from error
-    if route.price is None:
-        message = f"the price of {route.id} is not known, so no cap could hold"
-        raise _invalid(field, message, "Choose a model with a price.")
-    return PinnedModel(route.id, route.price)
-
-
 async def _secrets(conn: AsyncConnection, namespace: str, agent: AgentSpec) -> list[PinnedSecret]:
     pinned: list[PinnedSecret] = []
     owner: dict[str, str] = {}
@@ -98,16 +95,11 @@ async def _secrets(conn: AsyncConnection, namespace: str, agent: AgentSpec) -> l
         secret = await objects.get(conn, "Secret", namespace, name)
         if secret is None:
             fix = f"Create it: corral create secret {name} --from-literal KEY=VALUE"
-            raise _invalid("the agent's secrets", f"there is no secret {name!r} in the project", fix)
+            raise refused("the agent's secrets", f"there is no secret {name!r} in the project", fix)
         for key in secret.status.get("keys", []):
             if key in owner:
                 message = f"the secrets {owner[key]!r} and {name!r} both have the key {key!r}, which is one file"
-                raise _invalid("the agent's secrets", message, "Give the keys different names.")
+                raise refused("the agent's secrets", message, "Give the keys different names.")
             owner[key] = name
         pinned.append(PinnedSecret(secret.uid, int(secret.status.get("version", 0))))
     return pinned
-
-
-def _invalid(field: str, message: str, fix: str) -> Problem:
-    cause = Cause(field=field, reason="FieldValueInvalid", message=message)
-    return Problem(Reason.Invalid, f"AgentRun is invalid: {field}: {message}", fix=fix, causes=[cause])
