@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import anyio
 import pytest
+import sqlalchemy as sa
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from conftest import Place
 from corral.base import ids
 from corral.kinds import Problem, Resource, scheme
 from corral.kinds.apikey import APIKey, APIKeySpec
-from corral.store import Store, Tx, objects
+from corral.store import Store, Tx, objects, schema
 from corral.verbs import access, logins
 from corral.verbs.objects import create, delete
 from corral.verbs.services import OPERATOR, Caller, Services
@@ -121,6 +122,7 @@ async def test_keys_are_found_by_their_hash_until_they_are_deleted(store: Store)
     assert await access.authenticate(at, digest) is None
     async with store.read() as conn:
         assert not await access.holds(conn, caller)
+        assert (await conn.execute(sa.select(schema.keys))).all() == [], "nothing of it is left"
 
 
 async def test_steady_use_is_noted_seldom(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

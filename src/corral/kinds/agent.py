@@ -5,6 +5,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PlainSerializer, StringConstraints, model_validator
 
+from corral.base.paths import own_directory
+
 from ._meta import Name, ObjectMeta
 from ._resource import Column, Resource, Spec, Status
 
@@ -14,33 +16,6 @@ def _short_enough(text: str) -> str:
         raise ValueError("is longer than 64 KiB")
     return text
 
-
-def _own_directory(path: str) -> str:
-    parts = path.split("/")
-    if not path.startswith("/") or path == "/" or any(part in ("", ".", "..") for part in parts[1:]) or "\x00" in path:
-        raise ValueError("is not a clean absolute path, such as /workspace")
-    if parts[1] in _SYSTEM:
-        raise ValueError(f"lies in /{parts[1]}, which belongs to the system")
-    return path
-
-
-_SYSTEM = {
-    "bin",
-    "boot",
-    "dev",
-    "etc",
-    "lib",
-    "lib32",
-    "lib64",
-    "libx32",
-    "proc",
-    "run",
-    "sbin",
-    "sys",
-    "tmp",
-    "usr",
-    "var",
-}
 
 USD = Annotated[Decimal, PlainSerializer(lambda amount: format(amount, "f"), return_type=str)]
 
@@ -122,7 +97,7 @@ class AgentSpec(Spec):
     """Which model answers."""
     image: Annotated[str, StringConstraints(max_length=512)] = "nodus/agent-tools"
     """What the sandbox's file system is made of."""
-    working_dir: Annotated[str, AfterValidator(_own_directory)] = "/workspace"
+    working_dir: Annotated[str, AfterValidator(own_directory)] = "/workspace"
     """Where commands start: a directory of the run's own, empty at first."""
     continuity: Continuity = Continuity()
     """What stays of the sandbox while the conversation goes on."""

@@ -1,7 +1,8 @@
 """What may be ordered, and how the sizes of a sandbox's memory file systems fit its memory."""
 
 from dataclasses import asdict
-from pathlib import Path
+
+from corral.base.paths import own_directory
 
 from ._base import MIB, Limits, SandboxError, SandboxSpec
 
@@ -19,25 +20,10 @@ def fitted(limits: Limits) -> dict[str, int]:
 
 def check(spec: SandboxSpec) -> None:
     """Raises SandboxError naming the field, the rule and the fix."""
-    parts = Path(spec.working_dir).parts
-    reserved = {
-        "bin",
-        "dev",
-        "etc",
-        "lib",
-        "lib32",
-        "lib64",
-        "libx32",
-        "proc",
-        "run",
-        "sbin",
-        "sys",
-        "tmp",
-        "usr",
-        "var",
-    }
-    if not spec.working_dir.startswith("/") or len(parts) < 2 or ".." in parts or parts[1] in reserved:
-        raise SandboxError(f"working_dir {spec.working_dir!r}: use a path of its own, such as /workspace")
+    try:
+        own_directory(spec.working_dir)
+    except ValueError as error:
+        raise SandboxError(f"working_dir {spec.working_dir!r} {error}") from None
     if spec.image != "host":
         raise SandboxError(f"image {spec.image!r}: this driver knows only 'host', the programs of this machine")
     for name, value in asdict(spec.limits).items():

@@ -42,6 +42,11 @@ class Row:
     ended: int | None
 
 
+_STAMP = (
+    sa.update(steps)
+    .where(steps.c.execution == sa.bindparam("of"), steps.c.key == sa.bindparam("step"))
+    .values(version=sa.bindparam("version"))
+)
 _COLUMNS = [executions.c[name] for name in Row.__dataclass_fields__]
 
 
@@ -348,8 +353,6 @@ def stamp_step(tx: Tx, execution: str, key: str) -> None:
     """Give a changed step the version of this transaction, so that followers see it."""
 
     async def stamp(version: int) -> None:
-        await tx.execute(
-            sa.update(steps).where(steps.c.execution == execution, steps.c.key == key).values(version=version)
-        )
+        tx.defer(_STAMP, {"of": execution, "step": key, "version": version})
 
     tx.stamp(stamp)

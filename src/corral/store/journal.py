@@ -97,22 +97,7 @@ async def begin(tx: Tx, execution: str, step: Step) -> None:
     The caller has fenced the execution in this transaction and reserved `step.reserved` there.
     """
     if step.attempt == 1:
-        await tx.execute(
-            sa.insert(steps).values(
-                execution=execution,
-                key=step.key,
-                place=step.place,
-                name=step.name,
-                effect=step.effect,
-                state="Started",
-                epoch=step.epoch,
-                attempt=1,
-                detail=_json(step.detail),
-                reserved=step.reserved,
-                started=tx.now,
-                version=PENDING,
-            )
-        )
+        await tx.execute(sa.insert(steps), _row(tx, execution, step))
     else:
         await tx.execute(
             sa.update(steps)
@@ -152,24 +137,26 @@ async def finish(tx: Tx, execution: str, step: Step, cost: int) -> None:
 
 async def record(tx: Tx, execution: str, step: Step) -> None:
     """Record a step that is intent and result in one. The caller has fenced."""
-    await tx.execute(
-        sa.insert(steps).values(
-            execution=execution,
-            key=step.key,
-            place=step.place,
-            name=step.name,
-            effect=step.effect,
-            state=step.state,
-            epoch=step.epoch,
-            attempt=1,
-            detail=_json(step.detail),
-            output=await blobs.keep(tx, step.output),
-            started=tx.now,
-            ended=tx.now,
-            version=PENDING,
-        )
-    )
+    row = _row(tx, execution, step) | {"output": await blobs.keep(tx, step.output), "ended": tx.now}
+    await tx.execute(sa.insert(steps), row)
     stamp_step(tx, execution, step.key)
+
+
+def _row(tx: Tx, execution: str, step: Step) -> dict[str, Any]:
+    return {
+        "execution": execution,
+        "key": step.key,
+        "place": step.place,
+        "name": step.name,
+        "effect": step.effect,
+        "state": step.state,
+        "epoch": step.epoch,
+        "attempt": step.attempt,
+        "detail": _json(step.detail),
+        "reserved": step.reserved,
+        "started": tx.now,
+        "version": PENDING,
+    }
 
 
 async def append_message(tx: Tx, execution: str, key: str, payload: Any) -> tuple[int, bool]:

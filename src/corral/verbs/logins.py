@@ -127,10 +127,11 @@ async def decide_device(services: Services, approver: str, user_code: str, appro
     async def work(tx: Tx) -> str:
         await _approver(services, tx, approver)
         login = await logins.find_user_code(tx, _user_code(user_code))
-        if login is None or login.state != "pending" or login.expires <= tx.now:
+        if login is None or login.expires <= tx.now:
             fix = "Look at the code on the other screen, or begin the login again."
             raise Problem(Reason.NotFound, "no login waits for this code", fix=fix)
         state = "approved" if approve else "denied"
+        # Without its typed code nobody finds it again to decide otherwise.
         await logins.change(tx, login.digest, state=state, approver=approver, user_code=None)
         return login.client
 
