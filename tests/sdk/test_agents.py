@@ -126,11 +126,11 @@ async def test_what_the_server_does_not_know_is_unsupported(stub: Stub) -> None:
     cause = {"field": "spec.network", "reason": "FieldValueNotSupported", "message": "there is no such field"}
     refusal = {"code": 422, "reason": "Invalid", "message": "Agent is invalid", "details": {"causes": [cause]}}
     stub.answers = [answer("404 Not Found", '{"message": "none"}'), answer("422 Invalid", json.dumps(refusal))]
-    agent = corral.Agent("a", network=corral.Egress.allow(["pypi.org"]), client=corral.Client(stub.url, "k"))
+    agent = corral.Agent("a", network=corral.Egress.allow(["example.com"]), client=corral.Client(stub.url, "k"))
     with pytest.raises(errors.Unsupported, match=r"does not know spec\.network") as caught:
         await agent.deploy.aio()
     assert json.loads(stub.received[1].body)["spec"] == {
-        "network": {"egress": {"policy": "AllowList", "allow": ["pypi.org"]}}
+        "network": {"egress": {"policy": "AllowList", "allow": ["example.com"]}}
     }
     assert (caught.value.code, caught.value.causes[0].field) == (422, "spec.network")
 
