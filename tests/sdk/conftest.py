@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import anyio
 import pytest
@@ -14,7 +15,15 @@ from corral.sdk._find import Server
 from house import house
 from sdk.stub_server import Stub, read_request, serving
 
-VARIABLES = ("CORRAL_URL", "CORRAL_KEY", "CORRAL_PROJECT", "NODUS_API_URL", "NODUS_API_KEY", "NODUS_PROJECT")
+VARIABLES = (
+    "CORRAL_CONTEXT",
+    "CORRAL_URL",
+    "CORRAL_KEY",
+    "CORRAL_PROJECT",
+    "NODUS_API_URL",
+    "NODUS_API_KEY",
+    "NODUS_PROJECT",
+)
 
 
 @pytest.fixture
@@ -55,8 +64,9 @@ def whole_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """An environment that names no server."""
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """An environment that names no server, of somebody who has logged in nowhere."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return monkeypatch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.sdk import _find
+from corral.sdk import _find, contexts
 from corral.sdk.errors import NotConfigured, UsageError
 
 
@@ -33,6 +33,27 @@ def test_the_order(home: Path, bare: pytest.MonkeyPatch) -> None:
     bare.setenv("CORRAL_KEY", "c")
     assert _find.server() == ("http://corral", "c")
     assert _find.server("http://mine", "m") == ("http://mine", "m")
+
+
+def test_a_login_is_found_after_the_environment_and_before_the_local_server(
+    home: Path, bare: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bare.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    record(home, os.getpid())
+    contexts.add("work", contexts.Context("http://work", project="lab"), "work-key")
+    assert (_find.server(), _find.project()) == (("http://work", "work-key"), "lab")
+    contexts.add("home", contexts.Context("http://home"), "home-key")
+    assert (_find.server(), _find.project()) == (("http://home", "home-key"), "default")
+    bare.setenv("NODUS_API_URL", "http://nodus")
+    bare.setenv("NODUS_API_KEY", "n")
+    assert (_find.server(), _find.project()) == (("http://nodus", "n"), "default")
+    bare.setenv("CORRAL_CONTEXT", "work")
+    assert (_find.server(), _find.project()) == (("http://work", "work-key"), "lab")
+    bare.setenv("CORRAL_CONTEXT", "none")
+    with pytest.raises(UsageError, match="no context 'none'"):
+        _find.server()
+    bare.setenv("CORRAL_CONTEXT", contexts.LOCAL)
+    assert _find.server().key == "local-key"
 
 
 def test_a_key_goes_to_no_other_server(home: Path, bare: pytest.MonkeyPatch) -> None:

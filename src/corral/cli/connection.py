@@ -46,7 +46,7 @@ def find() -> Server | None:
 def _of(name: str, known: contexts.Contexts) -> Server | None:
     if name in ("", contexts.LOCAL):
         return _running(home())
-    context = known.find(name)
+    context = contexts.find(known, name)
     return Server(context.url, contexts.key(name), context.project, name)
 
 

@@ -135,9 +135,10 @@ def _vault(home: Path) -> Vault:
 async def _unfinished(store: Store, settings: Settings) -> list[str]:
     async with store.read() as conn:
         left = await executions.unfinished(conn, PROGRAM)
-    if not left or not settings.only_own_runs:
-        return [f"runs     {len(left)} unfinished go on"] if left else []
-    return [f"runs     {len(left)} earlier ones are unfinished; they go on under `corral up`"]
+    if not left:
+        return []
+    what = "continued by the next `corral up`" if settings.only_own_runs else "continued now"
+    return [f"runs     {len(left)} unfinished from before: {what}"]
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -37,7 +37,7 @@ def use(name: Name) -> None:
     """Use a context from now on."""
     known = contexts.load()
     if name != contexts.LOCAL:
-        known.find(name)
+        contexts.find(known, name)
     known.current = name
     contexts.save(known)
     printing.out(f"The context in use is {name}")
@@ -48,7 +48,7 @@ def show(name: Annotated[str, typer.Argument(help="A context; the one in use if 
     """Print a context, without its key, and where the configuration is."""
     known = contexts.load()
     name = name or known.current or contexts.LOCAL
-    found = {} if name == contexts.LOCAL else asdict(known.find(name))
+    found = {} if name == contexts.LOCAL else asdict(contexts.find(known, name))
     printing.out(documents.as_yaml({"name": name, **found, "file": str(contexts.file())}))
 
 
@@ -65,7 +65,7 @@ def change(
         raise usage("nothing is to be changed", "Give --project or --url.")
     if url and not url.startswith(("http://", "https://")):
         raise usage(f"--url {url} is not the address of a server", "Write such as http://127.0.0.1:8700.")
-    known.contexts[name] = replace(known.find(name), **wanted)
+    known.contexts[name] = replace(contexts.find(known, name), **wanted)
     contexts.save(known)
     printing.out(f"The context {name} is changed")
 

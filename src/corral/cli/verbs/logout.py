@@ -24,7 +24,7 @@ def command(
     name = name or known.current
     if not name or name == contexts.LOCAL:
         raise usage("no context is in use", "Name one of `corral config list`.")
-    context = known.find(name)
+    context = contexts.find(known, name)
 
     async def work() -> None:
         if not context.key_name:
