@@ -7,7 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
+import sqlalchemy as sa
 
+from corral.store import schema
+from corral.store.sqlite import open_sqlite
 from house import PROJECT, House, house
 
 
@@ -275,3 +278,19 @@ async def test_a_long_list_is_the_same_in_pieces(here: House) -> None:
     table = await here.client.get(f"{PROJECT}/agents", headers={"Accept": "application/json;as=Table"})
     assert [row["cells"][0] for row in table.json()["rows"]] == [f"a{index:03}" for index in range(450)]
     assert table.json()["metadata"]["resourceVersion"] == whole["metadata"]["resourceVersion"]
+
+
+async def test_an_idempotency_key_is_free_again_after_its_day(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with house(home) as here:
+        first = await here.post("agents", agent("a"), headers={"Idempotency-Key": "day"})
+        assert first.status_code == 201
+        reused = await here.post("agents", agent("b"), headers={"Idempotency-Key": "day"})
+        assert reused.json()["reason"] == "IdempotencyKeyReused"
+    async with open_sqlite(home / "corral.db") as store:
+        await store.write(lambda tx: tx.execute(sa.update(schema.requests).values(expires=tx.now - 1)))
+    async with house(home) as here:
+        later = await here.post("agents", agent("b"), headers={"Idempotency-Key": "day"})
+        assert later.status_code == 201
+        again = await here.post("agents", agent("b"), headers={"Idempotency-Key": "day"})
+        assert again.json() == later.json()

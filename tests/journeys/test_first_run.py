@@ -140,8 +140,14 @@ async def test_a_kept_run_answers_message_after_message(place: Place, tmp_path: 
         receipts = [await here.client.post(f"{PROJECT}/agentruns/chat/messages", json=message) for _ in range(3)]
         assert [(r.status_code, r.json()) for r in receipts] == [(202, {"seq": 1, "messageKey": "m1"})] * 3
         assert "two" in (await here.client.get(f"{PROJECT}/agentruns/chat/answer")).text
+        keyless = {"payload": "[[fake:tool_calls=0]]"}
+        for _ in range(3):
+            path, headers = f"{PROJECT}/agentruns/chat/messages", {"Idempotency-Key": "once"}
+            receipt = (await here.client.post(path, json=keyless, headers=headers)).json()
+            assert receipt["seq"] == 2
+        await here.client.get(f"{PROJECT}/agentruns/chat/answer")
         status = (await here.client.get(f"{PROJECT}/agentruns/chat")).json()["status"]
-        assert [turn["prompt"] for turn in status["turns"]] == ["input", "m1"]
+        assert [turn["prompt"] for turn in status["turns"]] == ["input", "m1", receipt["messageKey"]]
         assert (status["phase"], status["reason"]) == ("Waiting", "WaitingForMessage")
         await here.patch("agentruns/chat", {"spec": {"state": "Cancelled"}})
         await here.follow("chat")

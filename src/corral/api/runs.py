@@ -40,7 +40,8 @@ async def messages(request: Request) -> Response:
     """Send a message to the run."""
     message = await _decoded(request, MessageRequest, 'Send {"payload": "...", "messageKey": "..."}.')
     place, name = namespace(request), request.path_params["name"]
-    receipt = await runs.send(services(request), caller(request), place, name, message)
+    repeated = request.headers.get("idempotency-key", "")
+    receipt = await runs.send(services(request), caller(request), place, name, message, repeated)
     return JSONResponse(receipt, 202)
 
 

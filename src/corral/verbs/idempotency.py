@@ -1,6 +1,7 @@
 """Idempotency-Key: a repeated request gets the first answer, and has no second effect."""
 
 import json
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,7 @@ async def once(
     place = (key.principal, key.method, key.path, key.value)
 
     async def keyed(tx: Tx) -> tuple[int, Stored]:
+        await requests.expire(tx, tx.now)
         status, stored = await work(tx)
         await requests.put(tx, *place, Answer(digest, status, "", tx.now + KEEP_MS))
 
@@ -67,7 +69,7 @@ async def _known(
 ) -> tuple[int, dict[str, Any]] | None:
     async with services.store.read() as conn:
         answer = await requests.find(conn, *place)
-    if answer is None:
+    if answer is None or answer.expires < time.time() * 1000:
         return None
     if answer.body_sha256 != digest:
         message = f"the idempotency key {place[3]!r} was used with another body"

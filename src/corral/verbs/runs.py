@@ -75,11 +75,16 @@ async def follow(
 
 
 async def send(
-    services: Services, caller: Caller, namespace: str, name: str, message: MessageRequest
+    services: Services, caller: Caller, namespace: str, name: str, message: MessageRequest, repeated: str = ""
 ) -> dict[str, Any]:
-    """Deliver a message once for its key: `seq` and `messageKey`. Raises Problem AgentRunFinished."""
+    """Deliver a message once for its key: `seq` and `messageKey`. Raises Problem AgentRunFinished.
+
+    A message without a key gets one: from `repeated`, the request's Idempotency-Key, so that a request that is sent again
+    delivers nothing more, else a new one.
+    """
     access.check(caller, AgentRun, "write", namespace)
-    key = message.message_key or f"msg-{ids.new_suffix(10)}"
+    same = ids.digest(f"{caller.principal}/{repeated}".encode("utf-8", "replace"))[:10] if repeated else ""
+    key = message.message_key or f"msg-{same or ids.new_suffix(10)}"
 
     async def work(tx: Tx) -> inbox.Receipt:
         stored = await objects.get(tx.conn, AgentRun.__name__, namespace, name)
