@@ -431,3 +431,16 @@ async def test_the_same_idempotency_key_of_another_key_is_another_request(here: 
         for name, by in (("x", first), ("y", second)):
             made = await by.post(f"{PROJECT}/agents", json={"metadata": {"name": name}}, headers=once)
             assert made.status_code == 201, made.text
+
+
+async def test_only_the_operator_names_model_files_of_the_server(here: House) -> None:
+    await here.agent()
+    key = await make_key(here, scopes=["agentruns:write", "*:read"])
+    spec = {"agent": "helper", "input": "hi", "model": {"access": "OnDemand", "name": "/models/any.gguf"}}
+    run = {"kind": "AgentRun", "metadata": {"generateName": "r-"}, "spec": spec}
+    async with client(here, key) as other:
+        refused = await other.post(f"{PROJECT}/agentruns", json=run)
+        assert (refused.status_code, refused.json()["details"]["causes"][0]["field"]) == (422, "spec.model.name")
+        plain = {**run, "spec": {"agent": "helper", "input": "hi"}}
+        assert (await other.post(f"{PROJECT}/agentruns", json=plain)).status_code == 201
+    assert (await here.post("agentruns", run)).status_code == 201

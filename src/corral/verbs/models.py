@@ -9,12 +9,14 @@ from corral.kinds import Cause, Problem, Reason
 from corral.kinds.agent import Model
 from corral.store import objects
 
-from .services import Services
+from .services import Caller, Services
 
 _USUAL_FIELD = {"Anthropic": "ANTHROPIC_API_KEY", "OpenAI": "OPENAI_API_KEY"}
 
 
-async def pin(services: Services, conn: AsyncConnection, namespace: str, wanted: Model, field: str) -> PinnedModel:
+async def pin(
+    services: Services, caller: Caller, conn: AsyncConnection, namespace: str, wanted: Model, field: str
+) -> PinnedModel:
     """The model that answers a run. `field` is where `wanted` stands, for refusals. Raises Problem."""
     try:
         if wanted.access == "BYOK":
@@ -22,6 +24,9 @@ async def pin(services: Services, conn: AsyncConnection, namespace: str, wanted:
         route = _from_families(services, wanted) if wanted.families else services.gateway.resolve(wanted.name)
     except ModelNotAvailable as error:
         raise refused(f"{field}.name", error.message, error.fix) from error
+    if wanted.name and route.provider.name == "local" and "/" in route.model and not caller.operates:
+        text = "only the operator may have the server open a model file by its path"
+        raise refused(f"{field}.name", text, "Name local/small, or local/large.")
     if route.price is None:
         message = f"the price of {route.id} is not known, so no cap could hold"
         raise refused(f"{field}.name", message, "Choose a model with a price.")

@@ -79,8 +79,8 @@ async def send(
 ) -> dict[str, Any]:
     """Deliver a message once for its key: `seq` and `messageKey`. Raises Problem AgentRunFinished.
 
-    A message without a key gets one: from `repeated`, the request's Idempotency-Key, so that a request that is sent again
-    delivers nothing more, else a new one.
+    A message without a key gets one: from `repeated`, the request's Idempotency-Key, so that a request that is sent
+    again delivers nothing more, else a new one.
     """
     access.check(caller, AgentRun, "write", namespace)
     same = ids.digest(f"{caller.principal}/{repeated}".encode("utf-8", "replace"))[:10] if repeated else ""

@@ -40,7 +40,7 @@ async def create(services: Services, caller: Caller, tx: Tx, new: Stored, asked:
         fix = "Set the agent's network.egress.policy to Deny."
         raise Problem(Reason.Unsupported, text, fix=fix)
     field = "spec.model" if spec.model else "the agent's model"
-    model = await models.pin(services, tx.conn, new.namespace, spec.model or agent.model, field)
+    model = await models.pin(services, caller, tx.conn, new.namespace, spec.model or agent.model, field)
     job = Job(
         run=new.name,
         prompt=spec.input,
