@@ -323,3 +323,30 @@ async def test_runs_go_on_after_the_database_was_away(own_server: Server) -> Non
     assert row.state == "succeeded", row.message
     assert ran.count("first") == 1
     assert ran[-1] == "third"
+
+
+async def test_a_program_that_reads_while_the_database_is_away_goes_on_later(own_server: Server) -> None:
+    async with open_postgres(own_server.database()) as store:
+        bench = Bench(store)
+        begun, away, failed = anyio.Event(), anyio.Event(), anyio.Event()
+
+        async def body(execution: Execution) -> Ending:
+            begun.set()
+            await away.wait()
+            try:
+                await bench.row(execution.id)
+            except Exception:
+                failed.set()
+                raise
+            return DONE
+
+        async with bench.working(body):
+            execution = await bench.submit()
+            with anyio.fail_after(30):
+                await begun.wait()
+                await to_thread.run_sync(own_server.stop)
+                away.set()
+                await failed.wait()
+                await to_thread.run_sync(own_server.start)
+            row = await bench.until(execution, "succeeded", "failed")
+    assert row.state == "succeeded", row.message

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from corral.store import CommitUncertain, Store, StoreError, Tx
+from corral.store import CommitUncertain, Store, StoreError, StoreUnavailable, Tx
 from corral.store import objects as rows
 from corral.store import postgres as module
 from corral.store.objects import NameTaken, Stored, VersionConflict
@@ -303,3 +303,22 @@ async def test_a_connection_lost_during_the_commit_is_an_uncertain_outcome(
         assert await store.write(lambda tx: add(tx, "d")) == "d", "the writer goes on"
         written = {"b", "c"} if mode == "after" else set()
         assert await names(store) == {"a", "d"} | written
+
+
+async def test_reads_say_that_the_database_is_away_and_go_on_when_it_is_back() -> None:
+    server = await asyncio.to_thread(Server)
+    try:
+        await asyncio.to_thread(server.start)
+        async with open_postgres(server.database()) as store:
+            await store.write(lambda tx: add(tx, "a"))
+            async with store.read() as conn:
+                await conn.execute(sa.select(workers.c.id))
+                await asyncio.to_thread(server.stop)
+                with pytest.raises(StoreUnavailable, match="could not be read"):
+                    await conn.execute(sa.select(workers.c.id))
+            with pytest.raises(StoreUnavailable, match="could not be read"):
+                await names(store)
+            await asyncio.to_thread(server.start)
+            assert await names(store) == {"a"}
+    finally:
+        await asyncio.to_thread(server.close)

@@ -19,7 +19,7 @@ from corral.durable.outcomes import MAX_COST_REACHED, NEEDS_RESOLUTION, Ending, 
 from corral.gateway.router import Gateway, ModelNotAvailable, Route
 from corral.kinds import scheme
 from corral.sandboxes import Driver, Sandbox, SandboxError, SandboxGone, SandboxSpec
-from corral.store import Store, Tx, blobs, events, executions, objects
+from corral.store import Store, StoreError, Tx, blobs, events, executions, objects
 from corral.store.executions import Row
 from corral.store.objects import Stored
 from corral.store.vault import Vault
@@ -163,7 +163,7 @@ class AgentRuns:
             try:
                 await self.sweep()
                 await self.attend()
-            except (SandboxError, OSError):
+            except (SandboxError, StoreError, OSError):
                 log.exception("the sweep of sandboxes failed; the next one tries again")
             await anyio.sleep(every)
 

@@ -113,8 +113,11 @@ class Store:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
-        """A connection for reading: everything read through it belongs to one moment."""
-        async with Snapshot(self._database.reading) as conn:
+        """A connection for reading: everything read through it belongs to one moment.
+
+        Raises StoreUnavailable, as every query through it does, if the database could not be reached.
+        """
+        async with Snapshot(self._database) as conn:
             yield conn
 
     async def reclaim(self) -> bool:
