@@ -34,6 +34,16 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
+    yield from _server()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Server]:
+    """A Postgres that the test may stop."""
+    yield from _server()
+
+
+def _server() -> Iterator[Server]:
     server = Server()
     try:
         server.start()

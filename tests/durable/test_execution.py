@@ -1,6 +1,5 @@
 """Recorded steps: replayed and never repeated, fenced, and paid for before they run."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import anyio
@@ -283,18 +282,7 @@ async def test_a_claim_that_was_taken_over_writes_nothing(bench: Bench) -> None:
     assert (step.state, step.output) == ("Started", None)
 
 
-@pytest.fixture
-def own_server() -> Iterator[Server]:
-    """A Postgres that a test may stop."""
-    server = Server()
-    server.start()
-    try:
-        yield server
-    finally:
-        server.close()
-
-
-async def test_runs_go_on_after_the_database_was_away(own_server: Server) -> None:
+async def test_runs_go_on_after_the_database_was_away(own_postgres: Server) -> None:
     ran: list[str] = []
     go = anyio.Event()
 
@@ -309,24 +297,24 @@ async def test_runs_go_on_after_the_database_was_away(own_server: Server) -> Non
             await execution.step(name, "tool", partial(act, name), effect="idempotent")
         return DONE
 
-    async with open_postgres(own_server.database()) as store:
+    async with open_postgres(own_postgres.database()) as store:
         bench = Bench(store)
         async with bench.working(body):
             execution = await bench.submit()
             with anyio.fail_after(30):
                 while "second" not in ran:
                     await anyio.sleep(0.01)
-                await to_thread.run_sync(own_server.stop)
+                await to_thread.run_sync(own_postgres.stop)
                 go.set()
-                await to_thread.run_sync(own_server.start)
+                await to_thread.run_sync(own_postgres.start)
             row = await bench.until(execution, "succeeded", "failed")
     assert row.state == "succeeded", row.message
     assert ran.count("first") == 1
     assert ran[-1] == "third"
 
 
-async def test_a_program_that_reads_while_the_database_is_away_goes_on_later(own_server: Server) -> None:
-    async with open_postgres(own_server.database()) as store:
+async def test_a_program_that_reads_while_the_database_is_away_goes_on_later(own_postgres: Server) -> None:
+    async with open_postgres(own_postgres.database()) as store:
         bench = Bench(store)
         begun, away, failed = anyio.Event(), anyio.Event(), anyio.Event()
 
@@ -344,9 +332,9 @@ async def test_a_program_that_reads_while_the_database_is_away_goes_on_later(own
             execution = await bench.submit()
             with anyio.fail_after(30):
                 await begun.wait()
-                await to_thread.run_sync(own_server.stop)
+                await to_thread.run_sync(own_postgres.stop)
                 away.set()
                 await failed.wait()
-                await to_thread.run_sync(own_server.start)
+                await to_thread.run_sync(own_postgres.start)
             row = await bench.until(execution, "succeeded", "failed")
     assert row.state == "succeeded", row.message

@@ -203,38 +203,33 @@ async def test_a_stopped_process_cannot_hold_its_locks_for_ever(store: Store) ->
     assert await store.write(settings) == ["10s", "10s"]
 
 
-async def test_acknowledged_writes_outlive_a_crash_of_the_server(tmp_path: Path) -> None:
-    server = await asyncio.to_thread(Server)
-    try:
-        await asyncio.to_thread(server.start)
-        acknowledged: set[str] = set()
-        async with open_postgres(server.database()) as store:
+async def test_acknowledged_writes_outlive_a_crash_of_the_server(own_postgres: Server) -> None:
+    acknowledged: set[str] = set()
+    async with open_postgres(own_postgres.database()) as store:
 
-            async def lane(number: int) -> None:
-                for n in itertools.count():
-                    if crashed.is_set() and n >= enough[number]:
-                        return
-                    with contextlib.suppress(StoreError):
-                        acknowledged.add(await store.write(lambda tx, n=n: add(tx, f"{number}.{n}")))
-                        if len(acknowledged) >= 200:
-                            many.set()
-                    if not crashed.is_set():
-                        enough[number] = n + 20
+        async def lane(number: int) -> None:
+            for n in itertools.count():
+                if crashed.is_set() and n >= enough[number]:
+                    return
+                with contextlib.suppress(StoreError):
+                    acknowledged.add(await store.write(lambda tx, n=n: add(tx, f"{number}.{n}")))
+                    if len(acknowledged) >= 200:
+                        many.set()
+                if not crashed.is_set():
+                    enough[number] = n + 20
 
-            crashed, many = asyncio.Event(), asyncio.Event()
-            enough = dict.fromkeys(range(10), 0)
-            async with asyncio.timeout(120), asyncio.TaskGroup() as tasks:
-                for number in range(10):
-                    tasks.create_task(lane(number))
-                await many.wait()
-                await asyncio.to_thread(server.stop, signal.SIGQUIT)
-                before = set(acknowledged)
-                await asyncio.to_thread(server.start)
-                crashed.set()
-            assert len(acknowledged) > len(before) >= 200, "writing went on by itself"
-            assert acknowledged <= await names(store)
-    finally:
-        await asyncio.to_thread(server.close)
+        crashed, many = asyncio.Event(), asyncio.Event()
+        enough = dict.fromkeys(range(10), 0)
+        async with asyncio.timeout(120), asyncio.TaskGroup() as tasks:
+            for number in range(10):
+                tasks.create_task(lane(number))
+            await many.wait()
+            await asyncio.to_thread(own_postgres.stop, signal.SIGQUIT)
+            before = set(acknowledged)
+            await asyncio.to_thread(own_postgres.start)
+            crashed.set()
+        assert len(acknowledged) > len(before) >= 200, "writing went on by itself"
+        assert acknowledged <= await names(store)
 
 
 class Cutter:
@@ -305,20 +300,15 @@ async def test_a_connection_lost_during_the_commit_is_an_uncertain_outcome(
         assert await names(store) == {"a", "d"} | written
 
 
-async def test_reads_say_that_the_database_is_away_and_go_on_when_it_is_back() -> None:
-    server = await asyncio.to_thread(Server)
-    try:
-        await asyncio.to_thread(server.start)
-        async with open_postgres(server.database()) as store:
-            await store.write(lambda tx: add(tx, "a"))
-            async with store.read() as conn:
-                await conn.execute(sa.select(workers.c.id))
-                await asyncio.to_thread(server.stop)
-                with pytest.raises(StoreUnavailable, match="could not be read"):
-                    await conn.execute(sa.select(workers.c.id))
+async def test_reads_say_that_the_database_is_away_and_go_on_when_it_is_back(own_postgres: Server) -> None:
+    async with open_postgres(own_postgres.database()) as store:
+        await store.write(lambda tx: add(tx, "a"))
+        async with store.read() as conn:
+            await conn.execute(sa.select(workers.c.id))
+            await asyncio.to_thread(own_postgres.stop)
             with pytest.raises(StoreUnavailable, match="could not be read"):
-                await names(store)
-            await asyncio.to_thread(server.start)
-            assert await names(store) == {"a"}
-    finally:
-        await asyncio.to_thread(server.close)
+                await conn.execute(sa.select(workers.c.id))
+        with pytest.raises(StoreUnavailable, match="could not be read"):
+            await names(store)
+        await asyncio.to_thread(own_postgres.start)
+        assert await names(store) == {"a"}

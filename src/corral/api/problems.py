@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Scope
 
 from corral.kinds import Problem, Reason
+from corral.store import StoreClosed, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +50,17 @@ async def on_http(request: Request, error: Exception) -> Response:
 
 
 async def on_fault(request: Request, error: Exception) -> Response:
-    """Something that must not happen: logged whole, answered without its inside."""
+    """The database is away, or something that must not happen: logged whole, answered without its inside."""
     identity = request_id(request.scope)
     log.error("request %s failed", identity, exc_info=error)
-    problem = Problem(
-        Reason.InternalError, "the server failed", fix=f"Its log has the cause under the request id {identity}."
-    )
+    if isinstance(error, StoreUnavailable | StoreClosed):
+        fix = "Nothing was written; ask again in a moment."
+        problem = Problem(
+            Reason.Unavailable, "the database cannot be reached", fix=fix, details={"retryAfterSeconds": 1}
+        )
+    else:
+        fix = f"Its log has the cause under the request id {identity}."
+        problem = Problem(Reason.InternalError, "the server failed", fix=fix)
     return answer(problem, request.scope)
 
 
