@@ -131,11 +131,11 @@ class Conversation:
         request = Request(self._job.model.id, self._system, list(self._messages), self._tools, self._job.max_tokens)
         model = self._job.model
         reserve = 0 if model.own else largest(request, model.price, self._measured)[0]
-        attempts: list[dict[str, Any]] = []
+        tries: list[dict[str, Any]] = []
 
         async def act() -> Result:
             try:
-                reply = await retry.attempt(self._send(request), report=_recorder(attempts))
+                reply = await retry.attempt(self._send(request), report=_recorder(tries))
             except Uncertain as error:
                 raise OutcomeUnknown(str(error)) from error
             except CallError as error:
@@ -147,7 +147,7 @@ class Conversation:
             self._progress.count(reply.usage, cost)
             if not any(block["type"] == "tool_use" for block in reply.content):
                 self._progress.answer = _text(reply.content)
-            return Result(_recorded(reply), cost, self._detail(reply) | ({"attempts": attempts} if attempts else {}))
+            return Result(_recorded(reply), cost, self._detail(reply))
 
         before = self._progress.turns[-1].model_calls
         step = await self._execution.step(
@@ -158,6 +158,7 @@ class Conversation:
             interrupted="again" if model.free else "park" if model.own else "charge",
             reserve=reserve,
             detail={"model": model.id, "local": model.id.startswith("local/")},
+            tries=tries,
         )
         self._learn(step, replayed=self._progress.turns[-1].model_calls == before)
         return dict(step.output)
@@ -260,10 +261,11 @@ def _recorded(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _recorder(attempts: list[dict[str, Any]]) -> Callable[[retry.Attempt], Awaitable[None]]:
+def _recorder(tries: list[dict[str, Any]]) -> Callable[[retry.Attempt], Awaitable[None]]:
     async def record(attempt: retry.Attempt) -> None:
-        if attempt.error is not None:
-            attempts.append(
+        # What may have been billed is recorded where it is charged.
+        if attempt.error is not None and not attempt.error.billed:
+            tries.append(
                 {
                     "outcome": attempt.error.kind,
                     "status": attempt.error.status,

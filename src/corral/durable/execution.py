@@ -64,10 +64,12 @@ class Execution:
         interrupted: Interrupted | None = None,
         reserve: int = 0,
         detail: dict[str, Any] | None = None,
+        tries: list[dict[str, Any]] | None = None,
     ) -> Step:
         """The step's recorded result, or that of `act`, run now and recorded.
 
-        `reserve` nano-USD are held against the cap while the act runs, and its cost is settled with the result.
+        `reserve` nano-USD are held against the cap while the act runs, and its cost is settled with the result. What
+        `act` appends to `tries` is recorded too, however it ends: as `attempts` in the step's detail.
         Raises Park (MaxCostReached, NeedsResolution), StepFailed, LostClaim, ReplayMismatch.
         """
         interrupted = interrupted or ("park" if effect == "external" else "again")
@@ -87,7 +89,7 @@ class Execution:
             if step.state == "Started" and interrupted == "charge":
                 await self._charge(step, "the worker ended during the call")
             await self._again(step, reserve, detail)
-        return await self._perform(step, act, interrupted, reserve, detail)
+        return await self._perform(step, act, interrupted, reserve, detail, [] if tries is None else tries)
 
     def _new(
         self,
@@ -165,11 +167,21 @@ class Execution:
         return step
 
     async def _perform(
-        self, step: Step, act: Act, interrupted: Interrupted, reserve: int, detail: dict[str, Any] | None
+        self,
+        step: Step,
+        act: Act,
+        interrupted: Interrupted,
+        reserve: int,
+        detail: dict[str, Any] | None,
+        tries: list[dict[str, Any]],
     ) -> Step:
         while True:
             try:
-                result = await act()
+                try:
+                    result = await act()
+                finally:
+                    step.detail |= _attempts([*step.detail.get("attempts", []), *tries])
+                    tries.clear()
             except StepFailed as failure:
                 step.detail |= {"reason": failure.reason, "error": failure.message}
                 await self._finish(step, "Failed", cost=0)
@@ -201,8 +213,7 @@ class Execution:
 
     async def _again(self, step: Step, reserve: int, detail: dict[str, Any] | None) -> None:
         step.attempt, step.epoch, step.reserved = step.attempt + 1, self.epoch, reserve
-        earlier = step.detail.get("attempts", [])
-        step.state, step.detail = "Started", dict(detail or {}) | ({"attempts": earlier} if earlier else {})
+        step.state, step.detail = "Started", dict(detail or {}) | _attempts(step.detail.get("attempts", []))
         await self._begin(step)
 
     async def _charge(self, step: Step, why: str) -> None:
@@ -250,3 +261,7 @@ class Execution:
         what = step.detail.get("command") or step.detail.get("model") or ""
         why = step.detail.get("error") or "the worker ended during it"
         return f"what became of step {step.key} ({step.name} {what}) is not known: {why}".replace(" )", ")")
+
+
+def _attempts(attempts: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"attempts": attempts} if attempts else {}
