@@ -6,6 +6,9 @@ from typing import Any
 
 from corral.gateway.call import Price
 
+PROGRAM = "agentrun"
+"""What the store calls the executions that are runs of agents."""
+
 
 @dataclass(frozen=True)
 class PinnedSecret:

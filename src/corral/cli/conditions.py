@@ -8,8 +8,8 @@ from typing import Any
 from corral.cli import jsonpath
 from corral.cli.failures import Failure, usage
 from corral.cli.targets import Target
+from corral.kinds.agentrun import FINISHED
 
-_FINAL = ("Succeeded", "Failed", "Cancelled")
 _JSONPATH = re.compile(r"(\{.*\}|[^={]*[^=])(?:=(.*))?", re.DOTALL)
 _FORMS = "Use --for=delete, --for=condition=TYPE[=STATUS] or --for=jsonpath='{.status.phase}'=Succeeded."
 
@@ -29,7 +29,7 @@ class Condition:
         if self.check(document):
             return True
         status = document.get("status") or {}
-        if target.plural == "agentruns" and "status.phase" in self.text and status.get("phase") in _FINAL:
+        if target.plural == "agentruns" and "status.phase" in self.text and status.get("phase") in FINISHED:
             why = ": ".join(filter(None, (status.get("reason"), status.get("message"))))
             ended = f"{target} ended as {status['phase']}" + (f" ({why})" if why else "")
             reason = status.get("reason") or status["phase"]

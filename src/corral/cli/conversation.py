@@ -11,11 +11,11 @@ from corral.base import ids
 from corral.cli.failures import INTERRUPTED, REFUSED, TIMED_OUT, Failure
 from corral.cli.interruption import Interruption
 from corral.cli.live import Live, usd
+from corral.kinds.agentrun import FINISHED
 from corral.sdk import ApiError, Client, Unreachable
 
 CANCEL_SECONDS = 30.0
 """How long a run may take to become Cancelled before it is left."""
-_FINAL = ("Succeeded", "Failed", "Cancelled")
 _STUCK = ("MaxCostReached", "NeedsResolution")
 """Why a run may wait for somebody; nothing more happens until they act."""
 
@@ -166,7 +166,7 @@ class Conversation:
         phase, reason = status.get("phase", ""), status.get("reason", "")
         if self._trouble or phase == "Succeeded":
             return self._trouble
-        if phase not in _FINAL:
+        if phase not in FINISHED:
             fix = f"See `corral describe agentrun/{self._name}`."
             return Failure(f"the run is still {phase}", reason="NotFinished", fix=fix)
         message = status.get("message") or f"the run ended as {phase}"

@@ -1,12 +1,24 @@
 """Labels and annotations as `label` and `annotate` take them: `KEY=VALUE` sets, `KEY-` removes."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from corral.cli import connection, targets
+import typer
+
+from corral.cli import completions, connection, targets
 from corral.cli.failures import usage
 from corral.cli.outcomes import Outcomes, changed
 from corral.cli.targets import Target
 from corral.sdk import Client
+
+What = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="KIND/NAME... KEY=VALUE... KEY-...",
+        help="Objects, then KEY=VALUE to set and KEY- to remove.",
+        autocompletion=completions.objects,
+    ),
+]
 
 
 def parse(words: Sequence[str]) -> tuple[list[Target], dict[str, str | None]]:

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from corral.agents import tools
-from corral.agents.job import Job
+from corral.agents.job import PROGRAM, Job
 from corral.agents.progress import Progress
 from corral.agents.tooling import ToolSpec
 from corral.agents.turn import Conversation, Surroundings
@@ -17,7 +17,7 @@ from corral.base import clock, money, plugins
 from corral.durable.execution import Execution
 from corral.durable.outcomes import MAX_COST_REACHED, NEEDS_RESOLUTION, Ending, StepFailed
 from corral.gateway.router import Gateway, ModelNotAvailable, Route
-from corral.kinds import scheme
+from corral.kinds.agentrun import FINISHED
 from corral.sandboxes import Driver, Sandbox, SandboxError, SandboxGone, SandboxSpec
 from corral.store import Store, StoreError, Tx, blobs, events, executions, objects
 from corral.store.executions import Row
@@ -25,9 +25,6 @@ from corral.store.objects import Stored
 from corral.store.vault import Vault
 
 log = logging.getLogger(__name__)
-
-PROGRAM = "agentrun"
-KIND = scheme.find("AgentRun").__name__
 
 DEFAULT_IMAGE, HOST_IMAGE = "nodus/agent-tools", "host"
 """An agent that names no image gets the programs of this machine."""
@@ -112,7 +109,7 @@ class AgentRuns:
         moment = clock.rfc3339(clock.now())
         if status["phase"] == "Running" and not status.get("startTime"):
             status["startTime"] = moment
-        if status["phase"] in ("Succeeded", "Failed", "Cancelled") and not status.get("completionTime"):
+        if status["phase"] in FINISHED and not status.get("completionTime"):
             status["completionTime"] = moment
         await objects.update(tx, stored, status=status)
         return stored

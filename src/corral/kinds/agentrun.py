@@ -15,6 +15,8 @@ from .agent import Model
 INPUT_LIMIT = 256 * 1024
 
 Phase = Literal["Queued", "Running", "Waiting", "Succeeded", "Failed", "Cancelling", "Cancelled"]
+FINISHED: tuple[Phase, ...] = ("Succeeded", "Failed", "Cancelled")
+"""The phases that nothing follows."""
 
 
 def _fits(value: Any) -> Any:

@@ -14,6 +14,7 @@ import anyio
 import httpx2
 
 from corral.kinds import API_VERSION, Problem, scheme
+from corral.kinds.agentrun import FINISHED
 
 from ._link import Link, read
 from ._merge import annotated, patch_for
@@ -23,7 +24,6 @@ from .errors import ApiError
 
 _REOPEN = 0.2
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
-_FINISHED = ("Succeeded", "Failed", "Cancelled")
 
 
 class Applied(NamedTuple):
@@ -191,7 +191,7 @@ class Client:
             async for item in self._link.lines(path, {"follow": "true", **position}):
                 after = max(after or 0, int(item.get("version") or 0))
                 yield item
-                if item.get("type") == "run" and item["object"].get("status", {}).get("phase") in _FINISHED:
+                if item.get("type") == "run" and item["object"].get("status", {}).get("phase") in FINISHED:
                     return
             await anyio.sleep(_REOPEN)
 

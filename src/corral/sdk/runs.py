@@ -8,6 +8,8 @@ from typing import Any, Self, TypeVar
 
 import anyio
 
+from corral.kinds.agentrun import FINISHED
+
 from ._forms import both, stream
 from .client import Client as AsyncClient
 from .connection import ENVIRONMENT, Client
@@ -17,7 +19,6 @@ from .views import View, view
 T = TypeVar("T")
 
 PLURAL = "agentruns"
-FINISHED = ("Succeeded", "Failed", "Cancelled")
 
 
 class AgentRun:

@@ -14,9 +14,10 @@ import anyio
 import uvicorn
 from starlette.applications import Starlette
 
+from corral.agents.job import PROGRAM
 from corral.api.app import create_app
 from corral.base import ids, plugins
-from corral.controllers.agentrun import PROGRAM, AgentRuns
+from corral.controllers.agentrun import AgentRuns
 from corral.durable.worker import Worker
 from corral.gateway.router import Gateway
 from corral.sandboxes import Driver, DriverSettings, SandboxError, drivers

@@ -19,11 +19,9 @@ from ._json import dumps, loads
 from ._upsert import insert_new
 from .schema import blobs
 
-INLINED, STORED = "j:", "b:"
-"""How references begin."""
 INLINED = "j:"
 """Begins a reference that holds the JSON text itself."""
-REFERENCE = "b:"
+STORED = "b:"
 """Begins a reference that holds the SHA-256 of a blob."""
 INLINE = 256
 """Bytes up to which a JSON value is its own reference."""
@@ -78,8 +76,8 @@ async def load(conn: AsyncConnection, refs: Iterable[str]) -> dict[str, Any]:
     """The values by reference. Those whose blob is gone (retention) are left out."""
     refs = set(refs)
     values = {ref: loads(ref.removeprefix(INLINED)) for ref in refs if ref.startswith(INLINED)}
-    stored = await get_many(conn, [ref.removeprefix(REFERENCE) for ref in refs if ref.startswith(REFERENCE)])
-    return values | {REFERENCE + sha: loads(data.decode()) for sha, data in stored.items()}
+    stored = await get_many(conn, [ref.removeprefix(STORED) for ref in refs if ref.startswith(STORED)])
+    return values | {STORED + sha: loads(data.decode()) for sha, data in stored.items()}
 
 
 async def _packed(data: bytes) -> tuple[str, bytes]:

@@ -9,7 +9,7 @@ import anyio
 from corral.base import clock, ids, money
 from corral.durable import inbox
 from corral.kinds import Problem, Reason
-from corral.kinds.agentrun import AgentRun, MessageRequest
+from corral.kinds.agentrun import FINISHED, AgentRun, MessageRequest
 from corral.store import Tx, blobs, journal, objects, position
 from corral.store.journal import Step
 from corral.store.objects import Stored
@@ -20,7 +20,6 @@ from .services import Caller, Services
 
 ANSWER_WAIT = 20.0
 """Seconds that a request for the answer of a working run is held."""
-_TERMINAL = ("Succeeded", "Failed", "Cancelled")
 
 
 async def answer(services: Services, caller: Caller, namespace: str, name: str, *, wait: float = ANSWER_WAIT) -> bytes:
@@ -69,7 +68,7 @@ async def follow(
         if current.version != shown:
             shown = current.version
             yield {"type": "run", "version": max(after, shown), "object": document(current)}
-        if current.status["phase"] in _TERMINAL:
+        if current.status["phase"] in FINISHED:
             return
         await services.store.wait(seen, 15.0)
 
@@ -108,7 +107,7 @@ async def _pending(services: Services, stored: Stored) -> bool:
     """Whether an answer is still to come without anybody doing anything."""
     phase, reason = stored.status["phase"], stored.status.get("reason")
     if phase != "Waiting":
-        return phase not in _TERMINAL
+        return phase not in FINISHED
     if reason != "WaitingForMessage":
         return False
     async with services.store.read() as conn:

@@ -8,27 +8,18 @@ For example:
   corral apply -f manifests/ --dry-run=server
 """
 
-from corral.cli import connection, manifests, options, targets
+from typing import Any
+
+from corral.cli import batches, targets
 from corral.cli.options import DryRun, Files, Project, Shape
-from corral.cli.outcomes import Outcomes
+from corral.cli.targets import Target
 from corral.sdk import Client
 
 
 def command(files: Files, dry_run: DryRun = "", output: Shape = "", project: Project = "") -> None:
-    where = options.dry_run(dry_run)
-    found = [(targets.named(document), document) for file in files for document in manifests.read(file)]
-    outcomes = Outcomes(output, where)
+    batches.run(files, targets.named, _apply, dry_run=dry_run, output=output, project=project)
 
-    async def work(client: Client) -> None:
-        with outcomes:
-            for target, document in found:
-                applied = await client.apply(target.plural, document, dry_run=bool(where))
-                outcomes.add(target, applied.action, applied.object)
 
-    if where != "client":
-        connection.run(project, work)
-        return
-    with outcomes:
-        for target, document in found:
-            manifests.check(document)
-            outcomes.add(target, "is valid", document)
+async def _apply(client: Client, target: Target, document: dict[str, Any], dry_run: bool) -> tuple[str, dict[str, Any]]:
+    applied = await client.apply(target.plural, document, dry_run=dry_run)
+    return applied.action, applied.object

@@ -17,10 +17,10 @@ from typing import Annotated, Any
 import typer
 
 from corral.base import clock
-from corral.cli import connection, manifests, options, printing, targets
+from corral.cli import batches, connection, options, printing, targets
 from corral.cli.failures import usage
 from corral.cli.options import DryRun, Project, Shape, duration
-from corral.cli.outcomes import Outcomes
+from corral.cli.targets import Target
 from corral.sdk import Client
 
 app = typer.Typer(help=__doc__, add_completion=False, rich_markup_mode=None, invoke_without_command=True)
@@ -40,23 +40,11 @@ def files(
         return
     if not files:
         raise usage("nothing is to be created", "Use -f FILE, or see `corral create --help` for the kinds.")
-    where = options.dry_run(dry_run)
-    found = [(targets.described(document), document) for file in files for document in manifests.read(file)]
-    outcomes = Outcomes(output, where)
+    batches.run(files, targets.described, _make, dry_run=dry_run, output=output, project=project)
 
-    async def work(client: Client) -> None:
-        with outcomes:
-            for target, document in found:
-                made = await client.create(target.plural, document, dry_run=bool(where))
-                outcomes.add(target, "created", made)
 
-    if where != "client":
-        connection.run(project, work)
-        return
-    with outcomes:
-        for target, document in found:
-            manifests.check(document)
-            outcomes.add(target, "is valid", document)
+async def _make(client: Client, target: Target, document: dict[str, Any], dry_run: bool) -> tuple[str, dict[str, Any]]:
+    return "created", await client.create(target.plural, document, dry_run=dry_run)
 
 
 def _belong_to_files(ctx: typer.Context) -> None:

@@ -2,7 +2,7 @@
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from corral.agents.job import Job, PinnedSecret
+from corral.agents.job import PROGRAM, Job, PinnedSecret
 from corral.base import clock, money
 from corral.kinds import Problem, Reason
 from corral.kinds.agent import Agent, AgentSpec
@@ -13,8 +13,6 @@ from corral.store.objects import Stored
 from corral.verbs import models
 from corral.verbs.models import refused
 from corral.verbs.services import Caller, Services
-
-PROGRAM = "agentrun"
 
 
 async def create(services: Services, caller: Caller, tx: Tx, new: Stored, asked: AgentRun) -> Stored:
