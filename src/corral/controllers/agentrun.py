@@ -64,9 +64,10 @@ class AgentRuns:
         progress = Progress()
 
         async def observe(tx: Tx, row: Row) -> None:
-            if progress.answer is not None:
+            status = progress.wire(execution) | {"cost": _cost(row)}
+            before = await self._write(tx, row.id, status)
+            if progress.answer is not None and before and before.status.get("answer") != status["answer"]:
                 await blobs.put(tx, progress.answer.encode("utf-8", "replace"))
-            await self._write(tx, row.id, progress.wire(execution) | {"cost": _cost(row)})
 
         execution.observe = observe
         try:
